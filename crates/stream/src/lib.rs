@@ -1,1 +1,5 @@
-//! TBD
+//! The order in memory: records, topics, the sequencer's rules, the tip. No clock, no socket, no thread, no file.
+
+pub mod record;
+
+pub use record::{Record, Records, Sequence};
