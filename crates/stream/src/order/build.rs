@@ -174,8 +174,8 @@ impl Builder {
             header.timestamp = I64::new(timestamp);
             header.publisher = U32::new(run.publisher);
             if publish.atomic && last > 0 {
-                let mark = u16::from(index == 0) * record::FLAG_ATOMIC_FIRST
-                    | u16::from(index == last) * record::FLAG_ATOMIC_LAST;
+                let mark = (u16::from(index == 0) * record::FLAG_ATOMIC_FIRST)
+                    | (u16::from(index == last) * record::FLAG_ATOMIC_LAST);
                 header.flags.set(header.flags.get() | mark);
             }
             each(topic, header.payload_bytes.get(), sequence);
