@@ -1,1 +1,3 @@
-//! TBD
+//! The engine and what feeds it.
+
+pub mod settings;
