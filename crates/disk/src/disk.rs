@@ -82,12 +82,7 @@ pub trait File: Send + Sync {
         if got == buf.len() {
             return Ok(());
         }
-        Err(Error::Short {
-            path: self.path().to_owned(),
-            offset,
-            want: buf.len(),
-            got,
-        })
+        Err(Error::Short { path: self.path().to_owned(), offset, want: buf.len(), got })
     }
 }
 
@@ -157,9 +152,7 @@ pub struct Lock {
 impl Lock {
     /// A lock that lasts as long as `held` is not dropped.
     pub(crate) fn new(held: impl Send + Sync + 'static) -> Self {
-        Lock {
-            _held: Box::new(held),
-        }
+        Lock { _held: Box::new(held) }
     }
 }
 

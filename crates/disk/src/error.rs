@@ -25,9 +25,7 @@ pub enum Error {
     },
 
     /// The path can't be one of ours.
-    #[error(
-        "{operation} {path:?}: a path is relative, its parts separated by single '/', none of them '.' or '..'"
-    )]
+    #[error("{operation} {path:?}: a path is relative, its parts separated by single '/', none of them '.' or '..'")]
     Path {
         /// What was tried.
         operation: Operation,
@@ -80,28 +78,12 @@ pub enum Error {
 
 impl Error {
     /// What the system said about an operation.
-    pub(crate) fn io(
-        operation: Operation,
-        path: &str,
-        offset: Option<u64>,
-        error: &io::Error,
-    ) -> Self {
-        Error::Io {
-            operation,
-            path: path.to_owned(),
-            offset,
-            kind: error.kind(),
-            code: error.raw_os_error(),
-        }
+    pub(crate) fn io(operation: Operation, path: &str, offset: Option<u64>, error: &io::Error) -> Self {
+        Error::Io { operation, path: path.to_owned(), offset, kind: error.kind(), code: error.raw_os_error() }
     }
 
     /// The same, from the system's number.
-    pub(crate) fn errno(
-        operation: Operation,
-        path: &str,
-        offset: Option<u64>,
-        errno: rustix::io::Errno,
-    ) -> Self {
+    pub(crate) fn errno(operation: Operation, path: &str, offset: Option<u64>, errno: rustix::io::Errno) -> Self {
         Error::io(operation, path, offset, &errno.into())
     }
 
@@ -115,10 +97,7 @@ impl Error {
 
     /// No room: the file system or a quota is full.
     pub fn is_full(&self) -> bool {
-        matches!(
-            self.kind(),
-            Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-        )
+        matches!(self.kind(), Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
     }
 
     /// No such file or directory.
@@ -184,10 +163,7 @@ impl Operation {
 
     /// Whether the operation waits for the device: `sync_data`, `sync_all`, `sync_dir`.
     pub fn is_sync(self) -> bool {
-        matches!(
-            self,
-            Operation::SyncData | Operation::SyncAll | Operation::SyncDir
-        )
+        matches!(self, Operation::SyncData | Operation::SyncAll | Operation::SyncDir)
     }
 }
 

@@ -9,19 +9,12 @@ pub fn check_file(operation: Operation, path: &str) -> Result<()> {
     if path.split('/').all(good) {
         return Ok(());
     }
-    Err(Error::Path {
-        operation,
-        path: path.to_owned(),
-    })
+    Err(Error::Path { operation, path: path.to_owned() })
 }
 
 /// The same for a directory; `""` is the data directory itself.
 pub fn check_dir(operation: Operation, dir: &str) -> Result<()> {
-    if dir.is_empty() {
-        Ok(())
-    } else {
-        check_file(operation, dir)
-    }
+    if dir.is_empty() { Ok(()) } else { check_file(operation, dir) }
 }
 
 /// The directory a path lies in.

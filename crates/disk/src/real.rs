@@ -28,8 +28,7 @@ impl RealDisk {
     /// Opens a directory that exists.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self> {
         let root = root.into();
-        let refuse =
-            |error: io::Error| Error::io(Operation::Open, &root.to_string_lossy(), None, &error);
+        let refuse = |error: io::Error| Error::io(Operation::Open, &root.to_string_lossy(), None, &error);
         if !fs::metadata(&root).map_err(refuse)?.is_dir() {
             return Err(refuse(Errno::NOTDIR.into()));
         }
@@ -39,22 +38,12 @@ impl RealDisk {
     /// Opens a directory after making it, durably, with those above it that were missing.
     pub fn create(root: impl Into<PathBuf>) -> Result<Self> {
         let root = root.into();
-        let refuse = |error: io::Error| {
-            Error::io(Operation::CreateDir, &root.to_string_lossy(), None, &error)
-        };
-        let missing: Vec<_> = root
-            .ancestors()
-            .take_while(|dir| !names_something(dir))
-            .collect();
+        let refuse = |error: io::Error| Error::io(Operation::CreateDir, &root.to_string_lossy(), None, &error);
+        let missing: Vec<_> = root.ancestors().take_while(|dir| !names_something(dir)).collect();
         fs::create_dir_all(&root).map_err(refuse)?;
         for dir in missing {
-            let parent = dir
-                .parent()
-                .filter(|parent| names_something(parent))
-                .unwrap_or(Path::new("."));
-            fs::File::open(parent)
-                .and_then(|parent| parent.sync_all())
-                .map_err(refuse)?;
+            let parent = dir.parent().filter(|parent| names_something(parent)).unwrap_or(Path::new("."));
+            fs::File::open(parent).and_then(|parent| parent.sync_all()).map_err(refuse)?;
         }
         RealDisk::open(root)
     }
@@ -89,10 +78,7 @@ impl Disk for RealDisk {
             .create_new(true)
             .open(self.file(operation, path)?)
             .map_err(|error| Error::io(operation, path, None, &error))?;
-        Ok(Arc::new(RealFile {
-            file,
-            path: path.to_owned(),
-        }))
+        Ok(Arc::new(RealFile { file, path: path.to_owned() }))
     }
 
     fn open(&self, path: &str, access: Access) -> Result<Arc<dyn File>> {
@@ -107,10 +93,7 @@ impl Disk for RealDisk {
         if file.metadata().map_err(refuse)?.is_dir() {
             return Err(refuse(Errno::ISDIR.into()));
         }
-        Ok(Arc::new(RealFile {
-            file,
-            path: path.to_owned(),
-        }))
+        Ok(Arc::new(RealFile { file, path: path.to_owned() }))
     }
 
     fn list(&self, dir: &str) -> Result<Vec<Entry>> {
@@ -128,11 +111,7 @@ impl Disk for RealDisk {
                 other => other.map_err(refuse)?,
             };
             let is_dir = about.is_dir();
-            entries.push(Entry {
-                name,
-                bytes: if is_dir { 0 } else { about.len() },
-                is_dir,
-            });
+            entries.push(Entry { name, bytes: if is_dir { 0 } else { about.len() }, is_dir });
         }
         entries.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
@@ -184,8 +163,7 @@ impl Disk for RealDisk {
     }
 
     fn space(&self) -> Result<Space> {
-        let about = rustix::fs::statvfs(&self.root)
-            .map_err(|errno| Error::errno(Operation::Space, "", None, errno))?;
+        let about = rustix::fs::statvfs(&self.root).map_err(|errno| Error::errno(Operation::Space, "", None, errno))?;
         Ok(Space {
             total: about.f_blocks.saturating_mul(about.f_frsize),
             available: about.f_bavail.saturating_mul(about.f_frsize),
@@ -205,17 +183,12 @@ impl Disk for RealDisk {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(Error::Locked {
-                    path: path.to_owned(),
-                    holder: holder(&file),
-                });
+                return Err(Error::Locked { path: path.to_owned(), holder: holder(&file) });
             }
             Err(TryLockError::Error(error)) => return Err(refuse(error)),
         }
         // On a full disk the id can't be written; the lock holds all the same, it only has no name.
-        let told = file
-            .set_len(0)
-            .and_then(|()| file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0));
+        let told = file.set_len(0).and_then(|()| file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0));
         match told.map_err(refuse) {
             Err(error) if !error.is_full() => Err(error),
             _ => Ok(Lock::new(file)),
@@ -260,9 +233,7 @@ impl File for RealFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        self.file
-            .write_all_at(bytes, offset)
-            .map_err(|error| self.refuse(Operation::Write, Some(offset), &error))
+        self.file.write_all_at(bytes, offset).map_err(|error| self.refuse(Operation::Write, Some(offset), &error))
     }
 
     fn write_vectored_at(&self, parts: &[&[u8]], offset: u64) -> Result<()> {
@@ -276,15 +247,9 @@ impl File for RealFile {
                 let bytes = match rustix::io::pwritev(&self.file, left, at) {
                     Err(Errno::INTR) => continue,
                     Ok(0) => {
-                        return Err(self.refuse(
-                            Operation::Write,
-                            Some(at),
-                            &io::ErrorKind::WriteZero.into(),
-                        ));
+                        return Err(self.refuse(Operation::Write, Some(at), &io::ErrorKind::WriteZero.into()));
                     }
-                    other => other.map_err(|errno| {
-                        Error::errno(Operation::Write, &self.path, Some(at), errno)
-                    })?,
+                    other => other.map_err(|errno| Error::errno(Operation::Write, &self.path, Some(at), errno))?,
                 };
                 at += bytes as u64;
                 IoSlice::advance_slices(&mut left, bytes);
@@ -294,29 +259,20 @@ impl File for RealFile {
     }
 
     fn sync_data(&self) -> Result<()> {
-        self.file
-            .sync_data()
-            .map_err(|error| self.refuse(Operation::SyncData, None, &error))
+        self.file.sync_data().map_err(|error| self.refuse(Operation::SyncData, None, &error))
     }
 
     fn sync_all(&self) -> Result<()> {
-        self.file
-            .sync_all()
-            .map_err(|error| self.refuse(Operation::SyncAll, None, &error))
+        self.file.sync_all().map_err(|error| self.refuse(Operation::SyncAll, None, &error))
     }
 
     fn len(&self) -> Result<u64> {
-        let about = self
-            .file
-            .metadata()
-            .map_err(|error| self.refuse(Operation::Len, None, &error))?;
+        let about = self.file.metadata().map_err(|error| self.refuse(Operation::Len, None, &error))?;
         Ok(about.len())
     }
 
     fn set_len(&self, bytes: u64) -> Result<()> {
-        self.file
-            .set_len(bytes)
-            .map_err(|error| self.refuse(Operation::SetLen, Some(bytes), &error))
+        self.file.set_len(bytes).map_err(|error| self.refuse(Operation::SetLen, Some(bytes), &error))
     }
 
     fn advise(&self, advice: Advice) -> Result<()> {
@@ -326,9 +282,7 @@ impl File for RealFile {
             Advice::Sequential => (0, None, System::Sequential),
             Advice::DontNeed => (0, None, System::DontNeed),
             Advice::WillNeed { bytes: 0, .. } => return Ok(()),
-            Advice::WillNeed { offset, bytes } => {
-                (offset, NonZeroU64::new(bytes), System::WillNeed)
-            }
+            Advice::WillNeed { offset, bytes } => (offset, NonZeroU64::new(bytes), System::WillNeed),
         };
         rustix::fs::fadvise(&self.file, offset, bytes, advice)
             .map_err(|errno| Error::errno(Operation::Advise, &self.path, Some(offset), errno))

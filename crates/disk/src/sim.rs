@@ -81,9 +81,7 @@ impl SimDisk {
     }
 
     fn with(state: State) -> Self {
-        SimDisk {
-            state: Arc::new(Mutex::new(state)),
-        }
+        SimDisk { state: Arc::new(Mutex::new(state)) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -159,11 +157,7 @@ impl SimDisk {
         let refuse = |errno| Error::errno(Operation::Write, path, Some(offset), errno);
         let node = state.names.find_file(path).map_err(refuse)?;
         let place = usize::try_from(offset).unwrap_or(usize::MAX);
-        if state.file(node).flip(place, bit) {
-            Ok(())
-        } else {
-            Err(refuse(Errno::INVAL))
-        }
+        if state.file(node).flip(place, bit) { Ok(()) } else { Err(refuse(Errno::INVAL)) }
     }
 
     /// Sets the room on the disk; what is over stays.
@@ -195,42 +189,24 @@ fn hold(state: &Mutex<State>) -> MutexGuard<'_, State> {
 
 impl State {
     /// Counts a call and tells whether it may go on.
-    fn enter(
-        &mut self,
-        operation: Operation,
-        path: &str,
-        offset: Option<u64>,
-        bytes: u64,
-    ) -> Result<()> {
-        match if self.crashed {
-            Verdict::Crash
-        } else {
-            self.plan.judge(operation, bytes)
-        } {
+    fn enter(&mut self, operation: Operation, path: &str, offset: Option<u64>, bytes: u64) -> Result<()> {
+        match if self.crashed { Verdict::Crash } else { self.plan.judge(operation, bytes) } {
             Verdict::Go => Ok(()),
             Verdict::Fail => Err(Error::errno(operation, path, offset, Errno::IO)),
             Verdict::Crash => {
                 self.crashed = true;
-                Err(Error::Crashed {
-                    operation,
-                    path: path.to_owned(),
-                })
+                Err(Error::Crashed { operation, path: path.to_owned() })
             }
         }
     }
 
     /// The file a handle or a name leads to, which is kept as long as either is there.
     fn file(&mut self, node: NodeId) -> &mut FileNode {
-        self.files
-            .get_mut(&node)
-            .expect("a file with a name or a handle has a node")
+        self.files.get_mut(&node).expect("a file with a name or a handle has a node")
     }
 
     fn space(&self) -> Space {
-        Space {
-            total: self.capacity,
-            available: self.capacity.saturating_sub(self.used),
-        }
+        Space { total: self.capacity, available: self.capacity.saturating_sub(self.used) }
     }
 
     /// A copy of what the disk holds, without what belongs to its processes.
@@ -254,10 +230,7 @@ impl State {
             file.links = 0;
         }
         for node in self.names.files_now() {
-            let file = self
-                .files
-                .get_mut(&node)
-                .expect("a file with a name has a node");
+            let file = self.files.get_mut(&node).expect("a file with a name has a node");
             file.links += 1;
         }
         self.forget();
@@ -268,8 +241,7 @@ impl State {
     /// Drops the files that have no name, no handle and no way back through a crash.
     fn forget(&mut self) {
         let remembered = self.names.files_remembered();
-        self.files
-            .retain(|node, file| file.links > 0 || file.opens > 0 || remembered.contains(node));
+        self.files.retain(|node, file| file.links > 0 || file.opens > 0 || remembered.contains(node));
     }
 
     /// Takes a name, or a handle, from a file; the last one frees its room.

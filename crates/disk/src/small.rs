@@ -35,10 +35,6 @@ pub fn read_small(disk: &dyn Disk, path: &str, bytes_max: usize) -> Result<Vec<u
             file.read_exact_at(&mut buf, 0)?;
             Ok(buf)
         }
-        _ => Err(Error::TooLarge {
-            path: path.to_owned(),
-            bytes,
-            bytes_max: bytes_max as u64,
-        }),
+        _ => Err(Error::TooLarge { path: path.to_owned(), bytes, bytes_max: bytes_max as u64 }),
     }
 }

@@ -19,13 +19,8 @@ impl Disk for SimDisk {
         check_file(operation, path)?;
         let mut state = self.state();
         state.enter(operation, path, None, 0)?;
-        state
-            .create(path)
-            .map_err(|errno| Error::errno(operation, path, None, errno))?;
-        let node = state
-            .names
-            .find_file(path)
-            .map_err(|errno| Error::errno(operation, path, None, errno))?;
+        state.create(path).map_err(|errno| Error::errno(operation, path, None, errno))?;
+        let node = state.names.find_file(path).map_err(|errno| Error::errno(operation, path, None, errno))?;
         Ok(self.handle(&mut state, path, node, Access::ReadWrite))
     }
 
@@ -34,10 +29,7 @@ impl Disk for SimDisk {
         check_file(operation, path)?;
         let mut state = self.state();
         state.enter(operation, path, None, 0)?;
-        let node = state
-            .names
-            .find_file(path)
-            .map_err(|errno| Error::errno(operation, path, None, errno))?;
+        let node = state.names.find_file(path).map_err(|errno| Error::errno(operation, path, None, errno))?;
         Ok(self.handle(&mut state, path, node, access))
     }
 
@@ -46,26 +38,13 @@ impl Disk for SimDisk {
         check_dir(operation, dir)?;
         let mut state = self.state();
         state.enter(operation, dir, None, 0)?;
-        let node = state
-            .names
-            .find_dir(dir)
-            .map_err(|errno| Error::errno(operation, dir, None, errno))?;
+        let node = state.names.find_dir(dir).map_err(|errno| Error::errno(operation, dir, None, errno))?;
         let entry = |(name, target): (&str, Target)| {
             let (bytes, is_dir) = match target {
-                Target::File(node) => (
-                    state
-                        .files
-                        .get(&node)
-                        .map_or(0, |file| file.bytes().len() as u64),
-                    false,
-                ),
+                Target::File(node) => (state.files.get(&node).map_or(0, |file| file.bytes().len() as u64), false),
                 Target::Dir(_) => (0, true),
             };
-            Entry {
-                name: name.to_owned(),
-                bytes,
-                is_dir,
-            }
+            Entry { name: name.to_owned(), bytes, is_dir }
         };
         Ok(state.names.entries(node).map(entry).collect())
     }
@@ -79,10 +58,7 @@ impl Disk for SimDisk {
             return Ok(());
         }
         let node = state.node_next();
-        state
-            .names
-            .add(dir, Target::Dir(node))
-            .map_err(|errno| Error::errno(operation, dir, None, errno))
+        state.names.add(dir, Target::Dir(node)).map_err(|errno| Error::errno(operation, dir, None, errno))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
@@ -91,10 +67,7 @@ impl Disk for SimDisk {
         check_file(operation, to)?;
         let mut state = self.state();
         state.enter(operation, from, None, 0)?;
-        let replaced = state
-            .names
-            .rename(from, to)
-            .map_err(|errno| Error::errno(operation, from, None, errno))?;
+        let replaced = state.names.rename(from, to).map_err(|errno| Error::errno(operation, from, None, errno))?;
         if let Some(node) = replaced {
             state.release(node, |file| file.links -= 1);
         }
@@ -106,10 +79,7 @@ impl Disk for SimDisk {
         check_file(operation, path)?;
         let mut state = self.state();
         state.enter(operation, path, None, 0)?;
-        let target = state
-            .names
-            .remove(path)
-            .map_err(|errno| Error::errno(operation, path, None, errno))?;
+        let target = state.names.remove(path).map_err(|errno| Error::errno(operation, path, None, errno))?;
         if let Target::File(node) = target {
             state.release(node, |file| file.links -= 1);
         }
@@ -138,10 +108,7 @@ impl Disk for SimDisk {
         check_dir(operation, dir)?;
         let mut state = self.state();
         state.enter(operation, dir, None, 0)?;
-        let node = state
-            .names
-            .find_dir(dir)
-            .map_err(|errno| Error::errno(operation, dir, None, errno))?;
+        let node = state.names.find_dir(dir).map_err(|errno| Error::errno(operation, dir, None, errno))?;
         state.names.sync(node);
         state.forget();
         Ok(())
@@ -165,32 +132,21 @@ impl Disk for SimDisk {
         }
         let holder = Some(PROCESS);
         if !state.locks.insert(path.to_owned()) {
-            return Err(Error::Locked {
-                path: path.to_owned(),
-                holder,
-            });
+            return Err(Error::Locked { path: path.to_owned(), holder });
         }
         let node = state.names.find_file(path).map_err(refuse)?;
         let text = format!("{PROCESS}\n");
         if let Ok(bytes) = state.resize(node, text.len() as u64) {
             state.file(node).write(0, &text.as_bytes()[..bytes]);
         }
-        Ok(Lock::new(SimLock {
-            state: Arc::clone(&self.state),
-            path: path.to_owned(),
-        }))
+        Ok(Lock::new(SimLock { state: Arc::clone(&self.state), path: path.to_owned() }))
     }
 }
 
 impl SimDisk {
     fn handle(&self, state: &mut State, path: &str, node: NodeId, access: Access) -> Arc<dyn File> {
         state.file(node).opens += 1;
-        Arc::new(SimFile {
-            state: Arc::clone(&self.state),
-            path: path.to_owned(),
-            node,
-            access,
-        })
+        Arc::new(SimFile { state: Arc::clone(&self.state), path: path.to_owned(), node, access })
     }
 }
 
@@ -260,10 +216,7 @@ impl SimFile {
         if self.access == Access::Read {
             return self.refuse(operation, Some(offset), Errno::BADF);
         }
-        let Some(end) = offset
-            .checked_add(bytes as u64)
-            .filter(|end| i64::try_from(*end).is_ok())
-        else {
+        let Some(end) = offset.checked_add(bytes as u64).filter(|end| i64::try_from(*end).is_ok()) else {
             return self.refuse(operation, Some(offset), Errno::INVAL);
         };
         if bytes == 0 {
@@ -272,9 +225,7 @@ impl SimFile {
         // A write that fails has reached the cache up to some sector.
         let wanted = match verdict {
             Ok(()) => end,
-            Err(_) => {
-                offset + state.rng.below(bytes as u64) / SECTOR_BYTES as u64 * SECTOR_BYTES as u64
-            }
+            Err(_) => offset + state.rng.below(bytes as u64) / SECTOR_BYTES as u64 * SECTOR_BYTES as u64,
         };
         let granted = match state.resize(self.node, wanted) {
             Ok(granted) => granted,
@@ -287,11 +238,7 @@ impl SimFile {
             at = at.saturating_add(part.len());
         }
         verdict?;
-        if (granted as u64) < end {
-            self.refuse(operation, Some(offset), Errno::NOSPC)
-        } else {
-            Ok(())
-        }
+        if (granted as u64) < end { self.refuse(operation, Some(offset), Errno::NOSPC) } else { Ok(()) }
     }
 
     fn sync(&self, operation: Operation) -> Result<()> {
@@ -321,9 +268,7 @@ impl File for SimFile {
             return self.refuse(operation, Some(offset), Errno::INVAL);
         }
         let file = state.file(self.node);
-        let from = usize::try_from(offset)
-            .unwrap_or(usize::MAX)
-            .min(file.bytes().len());
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(file.bytes().len());
         let there = &file.bytes()[from..];
         let bytes = there.len().min(buf.len());
         buf[..bytes].copy_from_slice(&there[..bytes]);

@@ -40,15 +40,8 @@ pub struct FileNode {
 
 #[derive(Debug, Clone)]
 enum Change {
-    Write {
-        offset: usize,
-        bytes: Vec<u8>,
-        lengthens_to: Option<usize>,
-    },
-    SetLen {
-        from: usize,
-        to: usize,
-    },
+    Write { offset: usize, bytes: Vec<u8>, lengthens_to: Option<usize> },
+    SetLen { from: usize, to: usize },
 }
 
 /// A part of one sector.
@@ -73,10 +66,7 @@ enum Sectors {
 impl FileNode {
     /// An empty file that has one name.
     pub fn named() -> Self {
-        FileNode {
-            links: 1,
-            ..FileNode::default()
-        }
+        FileNode { links: 1, ..FileNode::default() }
     }
 
     pub fn bytes(&self) -> &[u8] {
@@ -90,11 +80,7 @@ impl FileNode {
         let end = offset + bytes.len();
         let lengthens_to = (end > self.now.len()).then_some(end);
         overwrite(&mut self.now, offset, bytes);
-        self.pending.push(Change::Write {
-            offset,
-            bytes: bytes.to_vec(),
-            lengthens_to,
-        });
+        self.pending.push(Change::Write { offset, bytes: bytes.to_vec(), lengthens_to });
     }
 
     pub fn set_len(&mut self, to: usize) {
@@ -113,11 +99,7 @@ impl FileNode {
         *byte ^= 1 << bit;
         // A write on its way to this place carries the turned bit, or it would turn back.
         for change in &mut self.pending {
-            if let Change::Write {
-                offset: start,
-                bytes,
-                ..
-            } = change
+            if let Change::Write { offset: start, bytes, .. } = change
                 && let Some(byte) = offset.checked_sub(*start).and_then(|at| bytes.get_mut(at))
             {
                 *byte ^= 1 << bit;
@@ -156,18 +138,11 @@ impl FileNode {
         let changes = std::mem::take(&mut self.pending);
         let mut fates = fates(&changes, dice);
         // A length that is durable makes the lengths before it durable.
-        let lengths_kept = fates
-            .iter()
-            .rposition(|fate| fate.length)
-            .map_or(0, |at| at + 1);
+        let lengths_kept = fates.iter().rposition(|fate| fate.length).map_or(0, |at| at + 1);
         for (at, change) in changes.iter().enumerate() {
             let length_kept = at < lengths_kept;
             match change {
-                Change::Write {
-                    offset,
-                    bytes,
-                    lengthens_to,
-                } => {
+                Change::Write { offset, bytes, lengthens_to } => {
                     self.write_back_sectors(*offset, bytes, &mut fates[at].sectors);
                     if let (true, Some(to)) = (length_kept, *lengthens_to) {
                         self.durable_len = to;
@@ -203,10 +178,7 @@ impl FileNode {
                 }
                 overwrite(&mut self.durable, range.start, part);
             } else {
-                let fragment = Fragment {
-                    offset: range.start,
-                    bytes: part.to_vec(),
-                };
+                let fragment = Fragment { offset: range.start, bytes: part.to_vec() };
                 self.owed.entry(sector).or_default().push(fragment);
             }
         }
@@ -216,21 +188,13 @@ impl FileNode {
         if kept {
             self.durable.truncate(to);
             self.owed.split_off(&to.div_ceil(SECTOR_BYTES));
-            for fragment in self
-                .owed
-                .get_mut(&(to / SECTOR_BYTES))
-                .into_iter()
-                .flatten()
-            {
+            for fragment in self.owed.get_mut(&(to / SECTOR_BYTES)).into_iter().flatten() {
                 fragment.bytes.truncate(to.saturating_sub(fragment.offset));
             }
         } else {
             // The cache shows zeros where the device still has the old bytes.
             for (sector, range) in by_sector(to..from) {
-                let fragment = Fragment {
-                    offset: range.start,
-                    bytes: vec![0; range.len()],
-                };
+                let fragment = Fragment { offset: range.start, bytes: vec![0; range.len()] };
                 self.owed.entry(sector).or_default().push(fragment);
             }
         }
@@ -239,36 +203,18 @@ impl FileNode {
 
 /// One fate for each change; without dice everything is kept.
 fn fates(changes: &[Change], dice: Option<&mut Rng>) -> Vec<Fate> {
-    let all = |_| Fate {
-        sectors: Sectors::All,
-        length: true,
-    };
+    let all = |_| Fate { sectors: Sectors::All, length: true };
     let Some(rng) = dice else {
         return changes.iter().map(all).collect();
     };
     match Mood::draw(rng) {
         Mood::Kept => changes.iter().map(all).collect(),
-        Mood::Lost => changes
-            .iter()
-            .map(|_| Fate {
-                sectors: Sectors::None,
-                length: false,
-            })
-            .collect(),
+        Mood::Lost => changes.iter().map(|_| Fate { sectors: Sectors::None, length: false }).collect(),
         Mood::Mixed => {
             let draw = |_| match rng.below(3) {
-                0 => Fate {
-                    sectors: Sectors::All,
-                    length: true,
-                },
-                1 => Fate {
-                    sectors: Sectors::Some(Rng::new(rng.next())),
-                    length: rng.coin(),
-                },
-                _ => Fate {
-                    sectors: Sectors::None,
-                    length: rng.below(4) == 0,
-                },
+                0 => Fate { sectors: Sectors::All, length: true },
+                1 => Fate { sectors: Sectors::Some(Rng::new(rng.next())), length: rng.coin() },
+                _ => Fate { sectors: Sectors::None, length: rng.below(4) == 0 },
             };
             changes.iter().map(draw).collect()
         }

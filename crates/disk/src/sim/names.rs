@@ -40,9 +40,7 @@ struct Change {
 
 impl Change {
     fn keys(&self) -> impl Iterator<Item = &Key> {
-        self.removed
-            .iter()
-            .chain(self.added.iter().map(|(key, _)| key))
+        self.removed.iter().chain(self.added.iter().map(|(key, _)| key))
     }
 }
 
@@ -97,10 +95,7 @@ impl Names {
         if self.now.contains_key(&key) {
             return Err(Errno::EXIST);
         }
-        self.change(Change {
-            removed: None,
-            added: Some((key, target)),
-        });
+        self.change(Change { removed: None, added: Some((key, target)) });
         Ok(())
     }
 
@@ -112,10 +107,7 @@ impl Names {
         {
             return Err(Errno::NOTEMPTY);
         }
-        self.change(Change {
-            removed: Some(self.key(path)?),
-            added: None,
-        });
+        self.change(Change { removed: Some(self.key(path)?), added: None });
         Ok(target)
     }
 
@@ -130,10 +122,7 @@ impl Names {
             Some(Target::File(other)) => Some(*other),
             None => None,
         };
-        self.change(Change {
-            removed: Some(source),
-            added: Some((target, Target::File(node))),
-        });
+        self.change(Change { removed: Some(source), added: Some((target, Target::File(node))) });
         Ok(replaced)
     }
 
@@ -204,15 +193,8 @@ impl Names {
 
     /// The files a crash may still bring back, though they may have no name now.
     pub fn files_remembered(&self) -> BTreeSet<NodeId> {
-        let waiting = self
-            .waiting
-            .iter()
-            .filter_map(|change| change.added.as_ref().map(|(_, target)| target));
-        self.durable
-            .values()
-            .chain(waiting)
-            .filter_map(file)
-            .collect()
+        let waiting = self.waiting.iter().filter_map(|change| change.added.as_ref().map(|(_, target)| target));
+        self.durable.values().chain(waiting).filter_map(file).collect()
     }
 }
 

@@ -28,11 +28,7 @@ impl Counts {
 
     /// Calls that wait for the device.
     pub fn syncs(&self) -> u64 {
-        Operation::ALL
-            .into_iter()
-            .filter(|operation| operation.is_sync())
-            .map(|operation| self.of(operation))
-            .sum()
+        Operation::ALL.into_iter().filter(|operation| operation.is_sync()).map(|operation| self.of(operation)).sum()
     }
 }
 

@@ -52,11 +52,7 @@ behaviours! {
 }
 
 fn names(disk: &dyn Disk, dir: &str) -> Vec<String> {
-    disk.list(dir)
-        .unwrap()
-        .into_iter()
-        .map(|entry| entry.name)
-        .collect()
+    disk.list(dir).unwrap().into_iter().map(|entry| entry.name).collect()
 }
 
 fn write(disk: &dyn Disk, path: &str, bytes: &[u8]) {
@@ -98,15 +94,7 @@ fn an_exact_read_past_the_end_says_how_much_there_was(disk: &dyn Disk) {
     file.read_exact_at(&mut buf, 1).unwrap();
     assert_eq!(&buf, b"2345");
     let error = file.read_exact_at(&mut buf, 3).unwrap_err();
-    assert_eq!(
-        error,
-        Error::Short {
-            path: "a".into(),
-            offset: 3,
-            want: 4,
-            got: 2
-        }
-    );
+    assert_eq!(error, Error::Short { path: "a".into(), offset: 3, want: 4, got: 2 });
 }
 
 fn a_vectored_write_is_the_parts_in_a_row(disk: &dyn Disk) {
@@ -114,8 +102,7 @@ fn a_vectored_write_is_the_parts_in_a_row(disk: &dyn Disk) {
     file.write_vectored_at(&[], 0).unwrap();
     file.write_vectored_at(&[b"", b""], 9).unwrap();
     assert_eq!(file.len().unwrap(), 0);
-    file.write_vectored_at(&[b"", b"one", b"", b"two", b""], 2)
-        .unwrap();
+    file.write_vectored_at(&[b"", b"one", b"", b"two", b""], 2).unwrap();
     assert_eq!(read(disk, "a"), b"\0\0onetwo");
     // More parts than one system call takes.
     let many: Vec<Vec<u8>> = (0..3000_u32).map(|n| n.to_le_bytes().to_vec()).collect();
@@ -149,10 +136,7 @@ fn open_refuses_what_is_missing_and_directories(disk: &dyn Disk) {
         assert!(disk.open("a", access).unwrap_err().is_not_found());
         assert!(disk.open("d/a", access).unwrap_err().is_not_found());
         assert!(disk.open("e/a", access).unwrap_err().is_not_found());
-        assert_eq!(
-            disk.open("d", access).unwrap_err().kind(),
-            Some(ErrorKind::IsADirectory)
-        );
+        assert_eq!(disk.open("d", access).unwrap_err().kind(), Some(ErrorKind::IsADirectory));
     }
 }
 
@@ -161,10 +145,7 @@ fn a_file_opened_for_reading_is_not_written(disk: &dyn Disk) {
     let file = disk.open("a", Access::Read).unwrap();
     assert!(file.write_at(b"x", 0).is_err());
     assert!(file.write_vectored_at(&[b"x"], 0).is_err());
-    assert_eq!(
-        file.set_len(0).unwrap_err().kind(),
-        Some(ErrorKind::InvalidInput)
-    );
+    assert_eq!(file.set_len(0).unwrap_err().kind(), Some(ErrorKind::InvalidInput));
     assert_eq!(read(disk, "a"), b"kept");
 }
 
@@ -176,25 +157,11 @@ fn a_directory_is_listed_in_order(disk: &dyn Disk) {
     disk.create_dir("bb").unwrap();
     write(disk, "bb/inner", b"123");
     let list = disk.list("").unwrap();
-    let rows: Vec<_> = list
-        .iter()
-        .map(|e| (e.name.as_str(), e.bytes, e.is_dir))
-        .collect();
-    assert_eq!(
-        rows,
-        [
-            ("a", 1, false),
-            ("b", 1, false),
-            ("bb", 0, true),
-            ("c", 1, false)
-        ]
-    );
+    let rows: Vec<_> = list.iter().map(|e| (e.name.as_str(), e.bytes, e.is_dir)).collect();
+    assert_eq!(rows, [("a", 1, false), ("b", 1, false), ("bb", 0, true), ("c", 1, false)]);
     assert_eq!(names(disk, "bb"), ["inner"]);
     assert!(disk.list("none").unwrap_err().is_not_found());
-    assert_eq!(
-        disk.list("a").unwrap_err().kind(),
-        Some(ErrorKind::NotADirectory)
-    );
+    assert_eq!(disk.list("a").unwrap_err().kind(), Some(ErrorKind::NotADirectory));
 }
 
 fn a_directory_is_made_once_and_again(disk: &dyn Disk) {
@@ -223,10 +190,7 @@ fn a_rename_replaces_and_keeps_open_files(disk: &dyn Disk) {
     write(disk, "a", b"new");
     write(disk, "b", b"old");
     disk.create_dir("d").unwrap();
-    let (new, old) = (
-        disk.open("a", Access::ReadWrite).unwrap(),
-        disk.open("b", Access::Read).unwrap(),
-    );
+    let (new, old) = (disk.open("a", Access::ReadWrite).unwrap(), disk.open("b", Access::Read).unwrap());
     disk.rename("a", "b").unwrap();
     assert_eq!(names(disk, ""), ["b", "d"]);
     new.write_at(b"N", 0).unwrap();
@@ -235,10 +199,7 @@ fn a_rename_replaces_and_keeps_open_files(disk: &dyn Disk) {
     old.read_exact_at(&mut buf, 0).unwrap();
     assert_eq!(&buf, b"old");
     disk.rename("b", "d/c").unwrap();
-    assert_eq!(
-        (names(disk, ""), names(disk, "d")),
-        (vec!["d".into()], vec!["c".into()])
-    );
+    assert_eq!((names(disk, ""), names(disk, "d")), (vec!["d".into()], vec!["c".into()]));
     assert!(disk.rename("b", "e").unwrap_err().is_not_found());
     disk.rename("d/c", "d/c").unwrap();
     assert_eq!(read(disk, "d/c"), b"New");
@@ -247,14 +208,8 @@ fn a_rename_replaces_and_keeps_open_files(disk: &dyn Disk) {
 fn directories_are_not_renamed(disk: &dyn Disk) {
     disk.create_dir("d").unwrap();
     write(disk, "a", b"");
-    assert_eq!(
-        disk.rename("d", "e").unwrap_err().kind(),
-        Some(ErrorKind::IsADirectory)
-    );
-    assert_eq!(
-        disk.rename("a", "d").unwrap_err().kind(),
-        Some(ErrorKind::IsADirectory)
-    );
+    assert_eq!(disk.rename("d", "e").unwrap_err().kind(), Some(ErrorKind::IsADirectory));
+    assert_eq!(disk.rename("a", "d").unwrap_err().kind(), Some(ErrorKind::IsADirectory));
     assert_eq!(names(disk, ""), ["a", "d"]);
 }
 
@@ -274,10 +229,7 @@ fn a_removed_file_is_read_on_by_who_has_it_open(disk: &dyn Disk) {
 fn a_directory_with_files_is_not_removed(disk: &dyn Disk) {
     disk.create_dir("d").unwrap();
     write(disk, "d/a", b"");
-    assert_eq!(
-        disk.remove("d").unwrap_err().kind(),
-        Some(ErrorKind::DirectoryNotEmpty)
-    );
+    assert_eq!(disk.remove("d").unwrap_err().kind(), Some(ErrorKind::DirectoryNotEmpty));
     disk.remove("d/a").unwrap();
     disk.remove("d").unwrap();
     assert_eq!(disk.list("").unwrap(), []);
@@ -288,10 +240,7 @@ fn a_link_is_the_same_file_under_a_second_name(disk: &dyn Disk) {
     write(disk, "taken", b"");
     disk.create_dir("d").unwrap();
     disk.link("a", "d/b").unwrap();
-    disk.open("d/b", Access::ReadWrite)
-        .unwrap()
-        .write_at(b"O", 0)
-        .unwrap();
+    disk.open("d/b", Access::ReadWrite).unwrap().write_at(b"O", 0).unwrap();
     assert_eq!(read(disk, "a"), b"One");
     // Renaming one name of a file to another does nothing.
     disk.rename("a", "d/b").unwrap();
@@ -300,10 +249,7 @@ fn a_link_is_the_same_file_under_a_second_name(disk: &dyn Disk) {
     assert_eq!(read(disk, "d/b"), b"One");
     assert!(disk.link("d/b", "taken").unwrap_err().is_taken());
     assert!(disk.link("none", "c").unwrap_err().is_not_found());
-    assert_eq!(
-        disk.link("d", "c").unwrap_err().kind(),
-        Some(ErrorKind::PermissionDenied)
-    );
+    assert_eq!(disk.link("d", "c").unwrap_err().kind(), Some(ErrorKind::PermissionDenied));
 }
 
 fn paths_that_lead_outside_are_refused(disk: &dyn Disk) {
@@ -311,10 +257,7 @@ fn paths_that_lead_outside_are_refused(disk: &dyn Disk) {
     for path in ["/a", "../a", "a/../b", "./a", "a//b", "a/", "nul\0", ".."] {
         let refused = |result: Result<(), Error>| {
             let error = result.unwrap_err();
-            assert!(
-                matches!(&error, Error::Path { path: named, .. } if named == path),
-                "{error}"
-            );
+            assert!(matches!(&error, Error::Path { path: named, .. } if named == path), "{error}");
         };
         refused(disk.create(path).map(drop));
         refused(disk.open(path, Access::Read).map(drop));
@@ -334,17 +277,10 @@ fn paths_that_lead_outside_are_refused(disk: &dyn Disk) {
 
 fn a_lock_excludes_until_it_is_dropped(disk: &dyn Disk) {
     let lock = disk.lock("lock").unwrap();
-    let Err(Error::Locked {
-        path,
-        holder: Some(holder),
-    }) = disk.lock("lock")
-    else {
+    let Err(Error::Locked { path, holder: Some(holder) }) = disk.lock("lock") else {
         panic!("the lock is held, and its holder is known");
     };
-    assert_eq!(
-        (path.as_str(), read(disk, "lock")),
-        ("lock", format!("{holder}\n").into_bytes())
-    );
+    assert_eq!((path.as_str(), read(disk, "lock")), ("lock", format!("{holder}\n").into_bytes()));
     let other = disk.lock("other").unwrap();
     drop(lock);
     let lock = disk.lock("lock").unwrap();
@@ -353,23 +289,14 @@ fn a_lock_excludes_until_it_is_dropped(disk: &dyn Disk) {
 
 fn the_space_left_is_at_most_the_whole(disk: &dyn Disk) {
     let space = disk.space().unwrap();
-    assert!(
-        space.total > 0 && space.available <= space.total,
-        "{space:?}"
-    );
+    assert!(space.total > 0 && space.available <= space.total, "{space:?}");
 }
 
 fn advice_is_taken_and_changes_nothing(disk: &dyn Disk) {
     write(disk, "a", b"12345");
     let file = disk.open("a", Access::Read).unwrap();
     let stretch = |bytes| Advice::WillNeed { offset: 1, bytes };
-    for advice in [
-        Advice::Sequential,
-        stretch(2),
-        stretch(0),
-        stretch(1 << 40),
-        Advice::DontNeed,
-    ] {
+    for advice in [Advice::Sequential, stretch(2), stretch(0), stretch(1 << 40), Advice::DontNeed] {
         file.advise(advice).unwrap();
     }
     assert_eq!(read(disk, "a"), b"12345");
@@ -394,18 +321,11 @@ fn a_small_file_is_replaced_whole(disk: &dyn Disk) {
     assert_eq!(read(disk, "d/manifest"), b"second");
     replace(disk, "top", b"").unwrap();
     assert_eq!(read(disk, "top"), b"");
-    assert_eq!(
-        (names(disk, "d"), names(disk, "")),
-        (vec!["manifest".into()], vec!["d".into(), "top".into()])
-    );
+    assert_eq!((names(disk, "d"), names(disk, "")), (vec!["manifest".into()], vec!["d".into(), "top".into()]));
 }
 
 fn a_replacement_cleans_up_after_a_cut_one(disk: &dyn Disk) {
-    write(
-        disk,
-        &temporary("manifest"),
-        b"a longer piece left by a crash",
-    );
+    write(disk, &temporary("manifest"), b"a longer piece left by a crash");
     replace(disk, "manifest", b"new").unwrap();
     assert_eq!(read(disk, "manifest"), b"new");
     assert_eq!(names(disk, ""), ["manifest"]);
@@ -415,29 +335,16 @@ fn a_small_file_that_is_too_large_is_refused(disk: &dyn Disk) {
     write(disk, "a", b"12345");
     assert_eq!(read_small(disk, "a", 5).unwrap(), b"12345");
     let error = read_small(disk, "a", 4).unwrap_err();
-    assert_eq!(
-        error,
-        Error::TooLarge {
-            path: "a".into(),
-            bytes: 5,
-            bytes_max: 4
-        }
-    );
+    assert_eq!(error, Error::TooLarge { path: "a".into(), bytes: 5, bytes_max: 4 });
     assert!(read_small(disk, "none", 4).unwrap_err().is_not_found());
 }
 
 fn errors_name_operation_path_and_place(disk: &dyn Disk) {
     let text = |error: Error| error.to_string();
-    assert_eq!(
-        text(disk.open("d/a", Access::Read).unwrap_err()),
-        "open d/a: No such file or directory (os error 2)"
-    );
+    assert_eq!(text(disk.open("d/a", Access::Read).unwrap_err()), "open d/a: No such file or directory (os error 2)");
     write(disk, "a", b"");
     let file = disk.open("a", Access::Read).unwrap();
-    assert_eq!(
-        text(file.write_at(b"1", 4096).unwrap_err()),
-        "write a at 4096: Bad file descriptor (os error 9)"
-    );
+    assert_eq!(text(file.write_at(b"1", 4096).unwrap_err()), "write a at 4096: Bad file descriptor (os error 9)");
     let outside = "create \"../a\": a path is relative, its parts separated by single '/', none of them '.' or '..'";
     assert_eq!(text(disk.create("../a").unwrap_err()), outside);
 }

@@ -30,20 +30,14 @@ fn disk_with(path: &str, bytes: &[u8]) -> SimDisk {
 
 /// What is found in a file after a crash, over many seeds.
 fn outcomes(disk: &SimDisk, path: &str) -> BTreeSet<Option<Vec<u8>>> {
-    (0..SEEDS)
-        .map(|seed| read(&disk.survivor(seed), path))
-        .collect()
+    (0..SEEDS).map(|seed| read(&disk.survivor(seed), path)).collect()
 }
 
 /// The names found in a directory after a crash, over many seeds.
 fn lists(disk: &SimDisk, dir: &str) -> BTreeSet<String> {
     let list = |seed| {
         let entries = disk.survivor(seed).list(dir).unwrap();
-        entries
-            .into_iter()
-            .map(|entry| entry.name)
-            .collect::<Vec<_>>()
-            .join(" ")
+        entries.into_iter().map(|entry| entry.name).collect::<Vec<_>>().join(" ")
     };
     (0..SEEDS).map(list).collect()
 }
@@ -55,10 +49,7 @@ fn set(rows: &[&str]) -> BTreeSet<String> {
 #[test]
 fn synced_bytes_under_a_synced_name_survive() {
     let disk = disk_with("a", b"kept");
-    assert_eq!(
-        outcomes(&disk, "a"),
-        BTreeSet::from([Some(b"kept".to_vec())])
-    );
+    assert_eq!(outcomes(&disk, "a"), BTreeSet::from([Some(b"kept".to_vec())]));
 }
 
 #[test]
@@ -72,18 +63,10 @@ fn an_unsynced_overwrite_survives_wholly_partly_or_not() {
         let found = found.unwrap();
         let sectors: Vec<u8> = found.chunks(SECTOR_BYTES).map(|sector| sector[0]).collect();
         // A sector is never torn.
-        assert!(
-            found
-                .chunks(SECTOR_BYTES)
-                .all(|sector| sector.iter().all(|byte| *byte == sector[0]))
-        );
+        assert!(found.chunks(SECTOR_BYTES).all(|sector| sector.iter().all(|byte| *byte == sector[0])));
         shapes.insert(sectors);
     }
-    assert_eq!(
-        shapes.len(),
-        8,
-        "each subset of three sectors is seen: {shapes:?}"
-    );
+    assert_eq!(shapes.len(), 8, "each subset of three sectors is seen: {shapes:?}");
 }
 
 #[test]
@@ -94,10 +77,7 @@ fn unsynced_writes_survive_in_any_order() {
     file.write_at(b"2", SECTOR_BYTES as u64).unwrap();
     let pair = |found: Option<Vec<u8>>| found.map(|bytes| (bytes[0], bytes[SECTOR_BYTES]));
     let seen: BTreeSet<_> = outcomes(&disk, "a").into_iter().filter_map(pair).collect();
-    assert_eq!(
-        seen,
-        BTreeSet::from([(0, 0), (0, b'2'), (b'1', 0), (b'1', b'2')])
-    );
+    assert_eq!(seen, BTreeSet::from([(0, 0), (0, b'2'), (b'1', 0), (b'1', b'2')]));
 }
 
 #[test]
@@ -107,24 +87,15 @@ fn a_sector_that_reached_the_device_holds_every_earlier_write_to_it() {
     file.write_at(b"1", 0).unwrap();
     file.write_at(b"2", 1).unwrap();
     let seen: BTreeSet<_> = outcomes(&disk, "a").into_iter().flatten().collect();
-    assert_eq!(
-        seen,
-        BTreeSet::from([b"..".to_vec(), b"1.".to_vec(), b"12".to_vec()])
-    );
+    assert_eq!(seen, BTreeSet::from([b"..".to_vec(), b"1.".to_vec(), b"12".to_vec()]));
 }
 
 #[test]
 fn a_lost_append_may_leave_its_length_as_zeros() {
     let disk = disk_with("a", b"x");
-    disk.open("a", Access::ReadWrite)
-        .unwrap()
-        .write_at(b"yz", 1)
-        .unwrap();
+    disk.open("a", Access::ReadWrite).unwrap().write_at(b"yz", 1).unwrap();
     let seen: BTreeSet<_> = outcomes(&disk, "a").into_iter().flatten().collect();
-    assert_eq!(
-        seen,
-        BTreeSet::from([b"x".to_vec(), b"x\0\0".to_vec(), b"xyz".to_vec()])
-    );
+    assert_eq!(seen, BTreeSet::from([b"x".to_vec(), b"x\0\0".to_vec(), b"xyz".to_vec()]));
 }
 
 #[test]
@@ -139,10 +110,7 @@ fn a_cut_survives_or_not() {
     file.set_len(2).unwrap();
     file.set_len(3).unwrap();
     file.sync_data().unwrap();
-    assert_eq!(
-        outcomes(&disk, "a"),
-        BTreeSet::from([Some(b"12\0".to_vec())])
-    );
+    assert_eq!(outcomes(&disk, "a"), BTreeSet::from([Some(b"12\0".to_vec())]));
 }
 
 #[test]
@@ -151,16 +119,10 @@ fn an_unsynced_name_survives_or_not_without_regard_to_its_bytes() {
     let file = disk.create("a").unwrap();
     file.write_at(b"1", 0).unwrap();
     file.sync_all().unwrap();
-    assert_eq!(
-        outcomes(&disk, "a"),
-        BTreeSet::from([None, Some(b"1".to_vec())])
-    );
+    assert_eq!(outcomes(&disk, "a"), BTreeSet::from([None, Some(b"1".to_vec())]));
     disk.sync_dir("").unwrap();
     file.write_at(b"2", 0).unwrap();
-    assert_eq!(
-        outcomes(&disk, "a"),
-        BTreeSet::from([Some(b"1".to_vec()), Some(b"2".to_vec())])
-    );
+    assert_eq!(outcomes(&disk, "a"), BTreeSet::from([Some(b"1".to_vec()), Some(b"2".to_vec())]));
 }
 
 #[test]
@@ -169,10 +131,7 @@ fn unsynced_names_survive_each_by_itself() {
     disk.create("b").unwrap();
     disk.remove("a").unwrap();
     disk.link("b", "c").unwrap();
-    assert_eq!(
-        lists(&disk, ""),
-        set(&["", "a", "b", "c", "a b", "a c", "b c", "a b c"])
-    );
+    assert_eq!(lists(&disk, ""), set(&["", "a", "b", "c", "a b", "a c", "b c", "a b c"]));
     disk.sync_dir("").unwrap();
     assert_eq!(lists(&disk, ""), set(&["b c"]));
 }
@@ -211,10 +170,7 @@ fn changes_to_one_name_keep_their_order() {
         })
         .collect();
     let (old, new) = (|| Some("old".to_owned()), || Some("new".to_owned()));
-    assert_eq!(
-        seen,
-        BTreeSet::from([(old(), None), (None, old()), (new(), old())])
-    );
+    assert_eq!(seen, BTreeSet::from([(old(), None), (None, old()), (new(), old())]));
 }
 
 #[test]
@@ -241,10 +197,7 @@ fn a_removed_file_comes_back_whole_or_not_at_all() {
     disk.create_dir("d").unwrap();
     disk.remove("a").unwrap();
     disk.sync_dir("d").unwrap();
-    assert_eq!(
-        outcomes(&disk, "a"),
-        BTreeSet::from([None, Some(b"1234".to_vec())])
-    );
+    assert_eq!(outcomes(&disk, "a"), BTreeSet::from([None, Some(b"1234".to_vec())]));
 }
 
 #[test]
@@ -280,45 +233,27 @@ fn a_crashed_machine_answers_nothing_and_its_survivor_everything() {
         disk.create("b").map(drop),
         disk.lock("lock").map(drop),
     ];
-    assert!(
-        dead.iter()
-            .all(|result| result.as_ref().is_err_and(|error| error.is_crashed()))
-    );
+    assert!(dead.iter().all(|result| result.as_ref().is_err_and(|error| error.is_crashed())));
     assert_eq!(read(&survivor, "a").unwrap(), b"kept");
     let _held = survivor.lock("lock").unwrap();
     drop(lock);
-    assert!(
-        survivor.lock("lock").is_err(),
-        "a dead process's lock frees nothing"
-    );
+    assert!(survivor.lock("lock").is_err(), "a dead process's lock frees nothing");
 }
 
 #[test]
 fn a_killed_process_leaves_what_it_wrote_and_a_crash_may_still_take_it() {
     let disk = disk_with("a", b"1");
-    disk.open("a", Access::ReadWrite)
-        .unwrap()
-        .write_at(b"2", 0)
-        .unwrap();
+    disk.open("a", Access::ReadWrite).unwrap().write_at(b"2", 0).unwrap();
     disk.create("b").unwrap();
     let alive = disk.kill();
-    assert_eq!(
-        (read(&alive, "a").unwrap(), read(&alive, "b").unwrap()),
-        (b"2".to_vec(), vec![])
-    );
-    assert_eq!(
-        outcomes(&alive, "a"),
-        BTreeSet::from([Some(b"1".to_vec()), Some(b"2".to_vec())])
-    );
+    assert_eq!((read(&alive, "a").unwrap(), read(&alive, "b").unwrap()), (b"2".to_vec(), vec![]));
+    assert_eq!(outcomes(&alive, "a"), BTreeSet::from([Some(b"1".to_vec()), Some(b"2".to_vec())]));
     assert!(disk.list("").unwrap_err().is_crashed());
 }
 
 #[test]
 fn a_replaced_file_is_the_old_one_or_the_new_one_at_every_sync_and_call() {
-    let (old, new) = (
-        vec![b'o'; 5 * SECTOR_BYTES],
-        vec![b'n'; 4 * SECTOR_BYTES + 9],
-    );
+    let (old, new) = (vec![b'o'; 5 * SECTOR_BYTES], vec![b'n'; 4 * SECTOR_BYTES + 9]);
     let run = |arm: &dyn Fn(&SimDisk)| {
         let disk = SimDisk::new(1);
         replace(&disk, "m", &old).unwrap();
@@ -338,10 +273,7 @@ fn a_replaced_file_is_the_old_one_or_the_new_one_at_every_sync_and_call() {
         for seed in 0..40 {
             let survivor = disk.crash(seed);
             let found = read(&survivor, "m").unwrap();
-            assert!(
-                found == old || found == new,
-                "neither the old nor the new file"
-            );
+            assert!(found == old || found == new, "neither the old nor the new file");
             seen.insert(found);
             // And the next one finds its way.
             replace(&survivor, "m", b"next").unwrap();

@@ -14,10 +14,7 @@ fn the_nth_call_of_an_operation_fails_once() {
     disk.fail(Operation::Create, 2);
     disk.create("a").unwrap();
     let error = disk.create("b").map(drop).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "create b: Input/output error (os error 5)"
-    );
+    assert_eq!(error.to_string(), "create b: Input/output error (os error 5)");
     assert!(!error.is_full() && !error.is_not_found());
     disk.create("b").unwrap();
     let file = disk.open("a", Access::ReadWrite).unwrap();
@@ -35,19 +32,11 @@ fn a_failed_write_leaves_a_part_of_it_or_nothing() {
             let file = disk.create("a").unwrap();
             disk.fail(Operation::Write, 1);
             let error = file.write_at(&[1; 3 * SECTOR_BYTES], 0).unwrap_err();
-            assert!(
-                !error.is_full()
-                    && error
-                        .to_string()
-                        .starts_with("write a at 0: Input/output error")
-            );
+            assert!(!error.is_full() && error.to_string().starts_with("write a at 0: Input/output error"));
             file.len().unwrap()
         })
         .collect();
-    assert_eq!(
-        parts,
-        BTreeSet::from([0, 1, 2].map(|sectors| sectors * SECTOR_BYTES as u64))
-    );
+    assert_eq!(parts, BTreeSet::from([0, 1, 2].map(|sectors| sectors * SECTOR_BYTES as u64)));
 }
 
 #[test]
@@ -122,11 +111,7 @@ fn a_full_disk_refuses_more_and_removing_makes_room() {
     let other = disk.create("b").unwrap();
     let error = other.write_at(&[1; 500], 0).unwrap_err();
     assert!(error.is_full(), "{error}");
-    assert_eq!(
-        other.len().unwrap(),
-        400,
-        "a write takes what room there is"
-    );
+    assert_eq!(other.len().unwrap(), 400, "a write takes what room there is");
     assert!(other.set_len(401).unwrap_err().is_full());
     assert_eq!(disk.space().unwrap().available, 0);
     // Overwriting needs no room.
@@ -134,11 +119,7 @@ fn a_full_disk_refuses_more_and_removing_makes_room() {
     disk.link("a", "c").unwrap();
     disk.remove("a").unwrap();
     disk.remove("c").unwrap();
-    assert_eq!(
-        disk.space().unwrap().available,
-        0,
-        "an open file keeps its room"
-    );
+    assert_eq!(disk.space().unwrap().available, 0, "an open file keeps its room");
     drop(file);
     assert_eq!(disk.space().unwrap().available, 600);
     other.set_len(100).unwrap();
@@ -161,10 +142,7 @@ fn calls_and_bytes_are_counted() {
     disk.open("none", Access::Read).map(drop).unwrap_err();
     let counts = disk.counts();
     assert_eq!((counts.bytes_written, counts.bytes_read), (5, 3));
-    assert_eq!(
-        (counts.of(Operation::Write), counts.of(Operation::Open)),
-        (1, 1)
-    );
+    assert_eq!((counts.of(Operation::Write), counts.of(Operation::Open)), (1, 1));
     assert_eq!((counts.syncs(), counts.all()), (3, 7));
     assert_eq!(disk.crash(1).counts().all(), 0);
 }
@@ -181,10 +159,7 @@ fn latency_is_added_up_in_virtual_time() {
 
 #[test]
 fn every_operation_has_its_own_counter_and_name() {
-    let numbers: Vec<usize> = Operation::ALL
-        .iter()
-        .map(|operation| *operation as usize)
-        .collect();
+    let numbers: Vec<usize> = Operation::ALL.iter().map(|operation| *operation as usize).collect();
     assert_eq!(numbers, (0..Operation::ALL.len()).collect::<Vec<_>>());
     let names: BTreeSet<String> = Operation::ALL.iter().map(ToString::to_string).collect();
     assert_eq!(names.len(), Operation::ALL.len());
