@@ -80,10 +80,7 @@ const _: () = assert!(size_of::<Header>() == HEADER_BYTES);
 impl Header {
     /// Bytes of the whole record, padding included.
     pub fn record_bytes(&self) -> usize {
-        record_bytes(
-            self.extension_bytes.get() as usize,
-            self.payload_bytes.get() as usize,
-        )
+        record_bytes(self.extension_bytes.get() as usize, self.payload_bytes.get() as usize)
     }
 }
 
@@ -102,10 +99,8 @@ pub struct Record<'a> {
 impl<'a> Record<'a> {
     /// The record at the start of `bytes`, or what is wrong with it.
     pub fn read(bytes: &'a [u8]) -> Result<Record<'a>, BadRecord> {
-        let (header, _) = Header::ref_from_prefix(bytes).map_err(|_| BadRecord::Short {
-            have: bytes.len(),
-            need: HEADER_BYTES,
-        })?;
+        let (header, _) =
+            Header::ref_from_prefix(bytes).map_err(|_| BadRecord::Short { have: bytes.len(), need: HEADER_BYTES })?;
         let payload_bytes = header.payload_bytes.get() as usize;
         if payload_bytes > PAYLOAD_BYTES_MAX {
             return Err(BadRecord::Payload { payload_bytes });
@@ -113,10 +108,7 @@ impl<'a> Record<'a> {
         let need = header.record_bytes();
         match bytes.get(..need) {
             Some(bytes) => Ok(Record { header, bytes }),
-            None => Err(BadRecord::Short {
-                have: bytes.len(),
-                need,
-            }),
+            None => Err(BadRecord::Short { have: bytes.len(), need }),
         }
     }
 
@@ -158,8 +150,7 @@ impl<'a> Record<'a> {
 
     /// The value of the first extension of a type.
     pub fn extension(&self, wanted: u16) -> Option<&'a [u8]> {
-        Extensions(self.extension_bytes())
-            .find_map(|part| part.ok().filter(|(kind, _)| *kind == wanted).map(|p| p.1))
+        Extensions(self.extension_bytes()).find_map(|part| part.ok().filter(|(kind, _)| *kind == wanted).map(|p| p.1))
     }
 
     /// The event time, where given.
@@ -271,13 +262,7 @@ pub fn push_extension(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
 }
 
 /// Appends a record that has no number yet, as a publisher sends it.
-pub fn push_record(
-    out: &mut impl bytes::BufMut,
-    topic: u32,
-    flags: u16,
-    extensions: &[u8],
-    payload: &[u8],
-) {
+pub fn push_record(out: &mut impl bytes::BufMut, topic: u32, flags: u16, extensions: &[u8], payload: &[u8]) {
     let header = Header {
         payload_bytes: U32::new(u32::try_from(payload.len()).expect("payload is bounded")),
         topic: U32::new(topic),
@@ -322,9 +307,6 @@ mod tests {
         let mut bytes = Vec::new();
         push_record(&mut bytes, 3, 0, &[], b"hello");
         bytes.truncate(bytes.len() - 8);
-        assert_eq!(
-            Record::read(&bytes).unwrap_err(),
-            BadRecord::Short { have: 32, need: 40 }
-        );
+        assert_eq!(Record::read(&bytes).unwrap_err(), BadRecord::Short { have: 32, need: 40 });
     }
 }
