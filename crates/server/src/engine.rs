@@ -35,6 +35,8 @@ use crate::mailbox::{About, Address, Mail, Mailbox};
 pub const ENTRIES_MAX: usize = 1 << 20;
 /// Room that is never handed out: headers, padding and names of the batches between two looks at the journal's room.
 const ROOM_MARGIN_BYTES: u64 = 1 << 20;
+/// A retry of a window can alternate between stored and not stored at most this often before the rest is answered busy.
+const VERDICTS_MAX: usize = 1 << 13;
 /// What an entry costs in a batch's header.
 const RUN_BYTES: u64 = 40;
 
@@ -121,11 +123,17 @@ impl Engine {
     /// The session is gone: its publishers are released, its replies dropped.
     pub fn remove_session(&mut self, session: u32, publishers: impl Iterator<Item = (u16, PublisherKey, u32)>) {
         self.sessions.remove(&session);
+        self.release_publishers(session, publishers);
+    }
+
+    /// Publishers, by channel and epoch, that the session holds no more.
+    pub fn release_publishers(&mut self, session: u32, publishers: impl Iterator<Item = (u16, PublisherKey, u32)>) {
         for (channel, key, epoch) in publishers {
-            let held = self.order.publisher(key).filter(|publisher| {
-                publisher.epoch == epoch && publisher.holder == Some(holder(session, channel))
-            });
-            if held.is_some() {
+            let held = self
+                .order
+                .publisher(key)
+                .is_some_and(|publisher| publisher.epoch == epoch && publisher.holder == Some(holder(session, channel)));
+            if held {
                 self.order.release(key);
             }
         }
@@ -226,20 +234,36 @@ impl Engine {
 
     /// Room for some bytes in ledger and journal.
     fn admit(&self, bytes: u64) -> Result<(), Refused> {
+        self.admit_entries()?;
+        self.admit_bytes(bytes)
+    }
+
+    fn admit_entries(&self) -> Result<(), Refused> {
         if self.lost {
             return Err(Refused { code: Code::Internal, detail: 0 });
         }
-        if self.ledger.room() < 4 || self.room_bytes < bytes + ROOM_MARGIN_BYTES {
-            let code = if self.disk_full { Code::DiskFull } else { Code::Busy };
-            return Err(Refused { code, detail: 0 });
+        // A publish has at most a handful of verdicts, one for each change between known and new.
+        if self.ledger.room() < VERDICTS_MAX { Err(Refused { code: Code::Busy, detail: 0 }) } else { Ok(()) }
+    }
+
+    fn admit_bytes(&self, bytes: u64) -> Result<(), Refused> {
+        if self.room_bytes >= bytes + ROOM_MARGIN_BYTES {
+            return Ok(());
         }
-        Ok(())
+        let code = if self.disk_full { Code::DiskFull } else { Code::Busy };
+        Err(Refused { code, detail: 0 })
     }
 
     /// Judges and numbers a publish. Every message is answered exactly once, through the mailbox; an error is the answer to all
     /// of them when the engine has no room to keep order for it, and consumes nothing.
     pub fn publish(&mut self, now: i64, publish: &ClientPublish<'_>) -> Result<(), Refused> {
-        self.admit(publish.records.len() as u64 + RUN_BYTES)?;
+        self.admit_entries()?;
+        if let Err(Refused { code, detail }) = self.admit_bytes(publish.records.len() as u64 + RUN_BYTES) {
+            let answer = Kind::Answer { code: code.number(), detail };
+            self.answer(publish, publish.first, publish.messages, answer, None);
+            self.settle_accounts(now);
+            return Ok(());
+        }
         let mut verdicts = std::mem::take(&mut self.verdicts);
         verdicts.clear();
         let rests_on = match self.judge_condition(publish) {
@@ -298,7 +322,7 @@ impl Engine {
     /// A definite refusal found before numbering (a bad record, a topic that was refused): consumes the numbers, keeps its
     /// place among the publisher's replies.
     pub fn refuse(&mut self, now: i64, publish: &ClientPublish<'_>, code: Code) -> Result<(), Refused> {
-        self.admit(0)?;
+        self.admit_entries()?;
         match self.order.due(publish.publisher, publish.epoch) {
             Ok(due) if due == publish.first => {
                 self.order.consume(publish.publisher, publish.first + u64::from(publish.messages) - 1);
@@ -464,16 +488,12 @@ impl Engine {
 
     /// How much the journal takes from here on, what waits for it left out.
     pub fn set_room(&mut self, room: Room) {
-        match room {
-            Room::Bytes(bytes) => {
-                self.room_bytes = bytes.saturating_sub(self.order.waiting_bytes() as u64);
-                self.disk_full = false;
-            }
-            Room::DiskFull(bytes) => {
-                self.room_bytes = bytes.saturating_sub(self.order.waiting_bytes() as u64);
-                self.disk_full = true;
-            }
-        }
+        let bytes = match room {
+            Room::Bytes(bytes) => bytes,
+            Room::Busy | Room::DiskFull { .. } => 0,
+        };
+        self.room_bytes = bytes.saturating_sub(self.order.waiting_bytes() as u64);
+        self.disk_full = matches!(room, Room::DiskFull { .. });
     }
 
     /// The journal is lost: what is open is answered `unknown`, every session is told.
@@ -502,10 +522,10 @@ impl Engine {
     }
 
     fn void(&mut self, now: i64, set: &VoidSet) {
-        for (publisher, _) in &set.publishers {
-            self.order.close_epoch(*publisher);
-        }
         let ranges: Vec<(Sequence, Sequence)> = set.ranges.iter().map(|range| (range.first, range.last)).collect();
+        for (publisher, _) in &set.publishers {
+            self.order.void_published(*publisher, &ranges);
+        }
         let (first, batch) = self.order.void(now, &ranges);
         self.ledger.enter_void(first, BatchNumber(batch)).expect("void records are taken above the ceiling");
         self.voided.extend(set.ranges.iter().copied());
@@ -514,7 +534,7 @@ impl Engine {
     /// What a refusal rested on is void. Whatever it was, its publisher sequence was consumed without a message, or its
     /// original was voided: both are `not stored`.
     fn judge_again(&mut self, _: &Rejudge) -> Judgement {
-        Judgement::Refused { code: Code::NotStored.number(), detail: 0, conditioned_on: None }
+        Judgement::Answer { code: Code::NotStored.number(), detail: 0, conditioned_on: None }
     }
 
     fn dispatch(&mut self) {
@@ -569,6 +589,3 @@ fn open_refused(refused: OpenRefused) -> Refused {
 fn xxh3(bytes: &[u8]) -> u64 {
     twox_hash::XxHash3_64::oneshot(bytes)
 }
-
-/// Names of the about kinds are used by sessions only.
-const _: About = About::Publish;

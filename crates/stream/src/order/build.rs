@@ -84,6 +84,7 @@ pub(super) struct Builder {
     closed: VecDeque<Batch>,
     next_batch: u64,
     pending_bytes: usize,
+    waiting_bytes: usize,
     taken: VecDeque<(u64, usize)>,
     /// One bit a topic: its name is durable.
     named: Vec<u64>,
@@ -110,6 +111,7 @@ impl Builder {
             closed: VecDeque::new(),
             next_batch,
             pending_bytes: 0,
+            waiting_bytes: 0,
             taken: VecDeque::new(),
             named: Vec::new(),
             told: HashMap::with_hasher(foldhash::fast::FixedState::default()),
@@ -119,6 +121,16 @@ impl Builder {
 
     pub fn pending_bytes(&self) -> usize {
         self.pending_bytes
+    }
+
+    /// Of the pending bytes, those that no batch was taken with yet.
+    pub fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes
+    }
+
+    fn grow(&mut self, bytes: usize) {
+        self.pending_bytes += bytes;
+        self.waiting_bytes += bytes;
     }
 
     pub fn has_pending(&self) -> bool {
@@ -142,7 +154,7 @@ impl Builder {
         }
         told.last = number;
         let name = name_of(id);
-        self.pending_bytes += name.len();
+        self.grow(name.len());
         self.open_batch().names.push(NewName { kind, id, name });
     }
 
@@ -187,7 +199,7 @@ impl Builder {
             sequence = sequence.next();
         }
         assert!(rest.is_empty(), "the session counted the records");
-        self.pending_bytes += records.len();
+        self.grow(records.len());
         let open = self.open_batch();
         open.grow(run.first_sequence, Sequence(sequence.0 - 1), timestamp, run.messages);
         open.push_run(run);
@@ -206,7 +218,7 @@ impl Builder {
         let (header, _) = Header::mut_from_prefix(&mut self.chunk[at..]).expect("just written");
         header.sequence = U64::new(sequence.0);
         header.timestamp = I64::new(timestamp);
-        self.pending_bytes += bytes;
+        self.grow(bytes);
         let open = self.open_batch();
         open.grow(sequence, sequence, timestamp, 1);
         open.number
@@ -214,6 +226,7 @@ impl Builder {
 
     pub fn take(&mut self, reserved_to: Sequence, out: &mut Vec<Batch>) {
         self.close();
+        self.waiting_bytes = 0;
         for mut batch in self.closed.drain(..) {
             batch.reserved_to = reserved_to;
             out.push(batch);

@@ -175,6 +175,11 @@ impl Order {
         self.builder.pending_bytes()
     }
 
+    /// Of these, the bytes that no batch was taken with yet.
+    pub fn waiting_bytes(&self) -> usize {
+        self.builder.waiting_bytes()
+    }
+
     /// Whether a batch waits to be taken.
     pub fn has_pending(&self) -> bool {
         self.builder.has_pending()
@@ -276,9 +281,9 @@ impl Order {
         self.control(now, &build::void(ranges), record::FLAG_VOID)
     }
 
-    /// Closes the epoch of a publisher one of whose messages was voided.
-    pub fn close_epoch(&mut self, publisher: u32) {
-        self.publishers.close_epoch(publisher);
+    /// Messages of the publisher in these ranges are void: a retry of them is `not stored`, its epoch is closed.
+    pub fn void_published(&mut self, publisher: u32, ranges: &[(Sequence, Sequence)]) {
+        self.publishers.void(publisher, ranges);
     }
 
     /// Appends a control record. Room was checked by the caller, or is not to be refused.

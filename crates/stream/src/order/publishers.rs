@@ -237,10 +237,14 @@ impl Publishers {
         }
     }
 
-    pub fn close_epoch(&mut self, id: u32) {
-        if let Some(publisher) = self.table.get_mut(&id) {
-            publisher.closed = true;
-        }
+    pub fn void(&mut self, id: u32, ranges: &[(Sequence, Sequence)]) {
+        let Some(publisher) = self.table.get_mut(&id) else { return };
+        publisher.closed = true;
+        // An entry is void as a whole, but a remembered run may join several entries.
+        let runs = std::mem::take(&mut publisher.runs);
+        publisher.runs = runs.into_iter().flat_map(|run| without(run, ranges)).collect();
+        publisher.remembered = publisher.runs.iter().map(|run| u64::from(run.messages)).sum();
+        publisher.stored = publisher.runs.back().map_or(0, |run| run.first + u64::from(run.messages) - 1);
     }
 
     pub fn skip(&mut self, key: PublisherKey, epoch: u32, next: u64) -> Result<u32, VerdictKind> {
@@ -372,4 +376,24 @@ impl Publisher {
             self.runs.pop_front();
         }
     }
+}
+
+/// What is left of a run when ascending ranges of sequences are taken out.
+fn without(run: WindowRun, ranges: &[(Sequence, Sequence)]) -> Vec<WindowRun> {
+    let mut left = Vec::new();
+    let mut at = run.sequence.0;
+    let end = run.sequence.0 + u64::from(run.messages);
+    let mut keep = |from: u64, to: u64| {
+        if from < to {
+            let first = run.first + (from - run.sequence.0);
+            let messages = u32::try_from(to - from).expect("a part of a run");
+            left.push(WindowRun { first, sequence: Sequence(from), messages });
+        }
+    };
+    for (first, last) in ranges.iter().filter(|(first, last)| last.0 >= run.sequence.0 && first.0 < end) {
+        keep(at, first.0);
+        at = at.max(last.0 + 1);
+    }
+    keep(at, end);
+    left
 }

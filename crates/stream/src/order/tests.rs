@@ -87,7 +87,7 @@ fn a_new_epoch_closes_the_older_holder() {
     let new = order.open_named(2, Holder(2), "p", 0).unwrap();
     assert_eq!((new.next, new.fenced), (2, Some(Holder(1))));
     assert_eq!(kinds(&publish(&mut order, old, 2, &["b"])), [(2, 1, VerdictKind::Fenced)]);
-    order.close_epoch(new.id);
+    order.void_published(new.id, &[]);
     assert_eq!(kinds(&publish(&mut order, new, 2, &["b"])), [(2, 1, VerdictKind::Reopen)]);
 }
 
@@ -162,4 +162,21 @@ fn runs_name_what_their_publisher_stored_before() {
         .map(|r| (r.publisher & 0xff, r.first_publisher_sequence, r.messages, r.stored_before))
         .collect();
     assert_eq!(runs, [(0, 1, 3, 0), (1, 1, 1, 0), (0, 4, 1, 3)]);
+}
+
+#[test]
+fn a_retry_of_a_voided_message_is_not_stored() {
+    let mut order = order();
+    let opened = order.open_named(1, Holder(1), "p", 0).unwrap();
+    publish(&mut order, opened, 1, &["a", "b", "c", "d"]);
+    order.void_published(opened.id, &[(Sequence(3), Sequence(4))]);
+    let again = order.open_named(2, Holder(1), "p", 0).unwrap();
+    assert_eq!(
+        kinds(&publish(&mut order, again, 1, &["a", "b", "c", "d"])),
+        [
+            (1, 1, VerdictKind::Duplicate { first: Sequence(2) }),
+            (2, 2, VerdictKind::NotStored),
+            (4, 1, VerdictKind::Duplicate { first: Sequence(5) }),
+        ]
+    );
 }

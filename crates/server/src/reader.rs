@@ -1,0 +1,133 @@
+//! One cursor over segments, tip and live: wherever the next message lies, the same order and the same bytes. "Live" is a
+//! reader that has reached the end.
+//!
+//! ```text
+//!   history ──▶ tip ──▶ end        falls back when the tip has moved on past its place,
+//!      ▲         │                 climbs again when it is well inside the tip (a quarter), not at its very edge
+//!      └─────────┘
+//! ```
+
+use std::sync::Arc;
+
+use arioso_stream::tip::{ReadState, Selector, Slice, TipCursor};
+use arioso_stream::Sequence;
+use bytes::Bytes;
+
+use crate::history::{HistoryCursor, HistoryStep, ReadRequest};
+use crate::metrics::add;
+use crate::node::Node;
+
+/// What a step came to.
+#[derive(Debug)]
+pub enum Step {
+    /// Went on; there may be slices.
+    Read {
+        /// Everything selected up to here was given out.
+        through: Sequence,
+        /// Bytes of the stream that were passed, selected or not.
+        passed_bytes: u64,
+        /// There is nothing more yet.
+        at_end: bool,
+    },
+    /// Bytes from disk are needed first.
+    Need(ReadRequest),
+    /// The position is behind what is kept.
+    Trimmed {
+        /// The first message wanted.
+        wanted: Sequence,
+        /// The first message kept.
+        first: Sequence,
+    },
+    /// A part of history can't be read.
+    Damaged {
+        /// File, offset and range.
+        text: String,
+    },
+}
+
+enum Mode {
+    Tip(TipCursor),
+    History(Box<HistoryCursor>),
+}
+
+/// The cursor.
+pub struct Reader {
+    mode: Mode,
+}
+
+impl Reader {
+    /// Begins at the first message at or above `next`.
+    pub fn new(node: &Node, next: Sequence) -> Reader {
+        let in_tip = next >= node.tip.first_sequence();
+        let mode = if in_tip {
+            Mode::Tip(TipCursor::new(Arc::clone(&node.tip), next))
+        } else {
+            Mode::History(Box::new(HistoryCursor::new(next)))
+        };
+        Reader { mode }
+    }
+
+    /// Bytes that were needed.
+    pub fn supply(&mut self, read: Result<Bytes, String>) {
+        match &mut self.mode {
+            Mode::History(cursor) => cursor.supply(read),
+            Mode::Tip(_) => panic!("the tip asks for no bytes"),
+        }
+    }
+
+    /// Reads on, up to a budget.
+    pub fn step(&mut self, node: &Node, selector: &mut dyn Selector, budget: usize, out: &mut Vec<Slice>) -> Step {
+        loop {
+            match &mut self.mode {
+                Mode::Tip(cursor) => {
+                    let before = cursor.next();
+                    let end = cursor.read(selector, budget, out);
+                    if matches!(end.state, ReadState::FellOff(_)) && out.is_empty() {
+                        add(&node.counters.falls, 1);
+                        let next = cursor.next().max(before);
+                        self.mode = Mode::History(Box::new(HistoryCursor::new(next)));
+                        continue;
+                    }
+                    let passed_bytes: usize = out.iter().map(|slice| slice.bytes.len()).sum();
+                    return Step::Read {
+                        through: end.through,
+                        passed_bytes: passed_bytes as u64 + end.tested * 32,
+                        at_end: end.state == ReadState::AtEnd,
+                    };
+                }
+                Mode::History(cursor) => {
+                    if let Some(next) = climbs(node, cursor.next()) {
+                        add(&node.counters.climbs, 1);
+                        self.mode = Mode::Tip(TipCursor::new(Arc::clone(&node.tip), next));
+                        continue;
+                    }
+                    match cursor.step(node, selector, budget, out) {
+                        HistoryStep::Read { through, passed_bytes } => {
+                            return Step::Read { through, passed_bytes, at_end: false };
+                        }
+                        HistoryStep::Need(request) => return Step::Need(request),
+                        HistoryStep::End => {
+                            // History ends where the tip begins, or the tip has moved on meanwhile.
+                            let next = cursor.next();
+                            if next >= node.tip.first_sequence() {
+                                self.mode = Mode::Tip(TipCursor::new(Arc::clone(&node.tip), next));
+                            } else {
+                                self.mode = Mode::History(Box::new(HistoryCursor::new(next)));
+                            }
+                        }
+                        HistoryStep::Trimmed { first } => return Step::Trimmed { wanted: cursor.next(), first },
+                        HistoryStep::Damaged { text } => return Step::Damaged { text },
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether a place on disk is far enough inside the tip to go on there.
+fn climbs(node: &Node, next: Sequence) -> Option<Sequence> {
+    let first = node.tip.first_sequence();
+    let settled = node.tip.settled_to();
+    let margin = settled.0.saturating_sub(first.0) / 4;
+    (next.0 >= first.0 + margin).then_some(next)
+}

@@ -1,0 +1,307 @@
+//! One subscription of a session: where it is, what it may still send, what it has told.
+//!
+//! ```text
+//!   reader: stores → segments → tip        slices of records, in order
+//!      │ cut at the end asked for, at the time asked for
+//!      ▼
+//!   deliver frames, as far as credit goes; safe marks when nothing was selected for a while
+//! ```
+
+use std::sync::Arc;
+
+use arioso_stream::matcher::SubscriptionId;
+use arioso_stream::record::Records;
+use arioso_stream::selection::Selection;
+use arioso_stream::tip::Slice;
+use arioso_stream::Sequence;
+use arioso_wire::{Code, Frame, Safe, Trimmed};
+use bytes::Bytes;
+
+use crate::history::ReadRequest;
+use crate::hub::Bell;
+use crate::metrics::add;
+use crate::node::Node;
+use crate::output::Output;
+use crate::reader::{Reader, Step};
+use crate::selecting::Selecting;
+
+/// What one turn of a subscription reads at most, so that others get theirs.
+pub const SLICE_BYTES: usize = 256 << 10;
+/// A mark is sent at least this often (ns) when anything was passed since the last.
+pub const MARK_NS: i64 = 1_000_000_000;
+/// And after this much was read without one.
+pub const MARK_BYTES: u64 = 64 << 20;
+
+/// What a turn of a subscription came to.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// There is more; it wants another turn.
+    Again,
+    /// It has reached the end and waits to be woken.
+    Waits,
+    /// It waits for credit.
+    NoCredit,
+    /// It waits for bytes from disk.
+    Reads(ReadRequest),
+    /// It waits for the client to say where to go on.
+    Trimmed,
+    /// It is over.
+    Ended(Code),
+}
+
+/// One subscription.
+pub struct Subscription {
+    /// The client's channel.
+    pub channel: u16,
+    /// Its number in the hub.
+    pub id: SubscriptionId,
+    bell: Arc<Bell>,
+    selection: Selection,
+    reader: Reader,
+    credit: u64,
+    /// It ends behind this.
+    until: Option<Sequence>,
+    /// Records stamped before are left out at the beginning.
+    not_before: Option<i64>,
+    /// Everything selected up to here was delivered.
+    through: Sequence,
+    /// The newest mark sent.
+    told: Sequence,
+    told_at: i64,
+    passed_bytes: u64,
+    slices: Vec<Slice>,
+    parts: Vec<Bytes>,
+}
+
+/// Where and how a subscription begins.
+pub struct Begins {
+    /// First sequence that can be delivered.
+    pub first: Sequence,
+    /// Records stamped before are left out.
+    pub not_before: Option<i64>,
+    /// It ends behind this.
+    pub until: Option<Sequence>,
+    /// Bytes that may be sent.
+    pub credit: u64,
+}
+
+impl Subscription {
+    /// A subscription that is known to the hub.
+    pub fn new(
+        channel: u16,
+        (id, bell): (SubscriptionId, Arc<Bell>),
+        selection: Selection,
+        begins: Begins,
+        now: i64,
+        node: &Node,
+    ) -> Subscription {
+        let before = Sequence(begins.first.0.saturating_sub(1));
+        Subscription {
+            channel,
+            id,
+            bell,
+            selection,
+            reader: Reader::new(node, begins.first),
+            credit: begins.credit,
+            until: begins.until,
+            not_before: begins.not_before,
+            through: before,
+            told: before,
+            told_at: now,
+            passed_bytes: 0,
+            slices: Vec::new(),
+            parts: Vec::new(),
+        }
+    }
+
+    /// More may be sent.
+    pub fn add_credit(&mut self, bytes: u64) {
+        self.credit = self.credit.saturating_add(bytes);
+    }
+
+    /// After `trimmed`: goes on here.
+    pub fn go_on(&mut self, node: &Node, next: Sequence) {
+        self.reader = Reader::new(node, next);
+        self.through = self.through.max(Sequence(next.0.saturating_sub(1)));
+    }
+
+    /// Everything selected up to here was delivered.
+    pub fn through(&self) -> Sequence {
+        self.through
+    }
+
+    /// Bytes that the turn [`Turn::Reads`] asked for.
+    pub fn supply(&mut self, read: Result<Bytes, String>) {
+        self.reader.supply(read);
+    }
+
+    /// Whether something was passed that no mark told of.
+    pub fn owes_mark(&self) -> bool {
+        self.through > self.told
+    }
+
+    /// When the next mark is due if one is owed.
+    pub fn mark_due(&self) -> i64 {
+        self.told_at + MARK_NS
+    }
+
+    /// Sends a mark if one is owed.
+    pub fn mark(&mut self, now: i64, out: &mut Output) {
+        if self.owes_mark() {
+            out.push(self.channel, &Frame::Safe(Safe { through: self.through }));
+            self.note_mark(now);
+        }
+    }
+
+    fn note_mark(&mut self, now: i64) {
+        self.told = self.through;
+        self.told_at = now;
+        self.passed_bytes = 0;
+    }
+
+    /// Reads one slice on and puts it out. `announce` tells the client the names of topics before their first use.
+    pub fn turn(
+        &mut self,
+        now: i64,
+        node: &Node,
+        out: &mut Output,
+        announce: &mut dyn FnMut(&mut Output, &[Slice]),
+    ) -> Turn {
+        if self.until.is_some_and(|until| self.through >= until) {
+            return Turn::Ended(Code::Ok);
+        }
+        if self.credit == 0 {
+            return Turn::NoCredit;
+        }
+        self.bell.disarm();
+        let turn = self.read(now, node, out, announce);
+        if turn != Turn::Waits {
+            return turn;
+        }
+        // What was settled between the look at the end and arming is told to nobody: look once more.
+        self.bell.arm();
+        let again = self.read(now, node, out, announce);
+        if again != Turn::Waits {
+            self.bell.disarm();
+        }
+        again
+    }
+
+    fn read(
+        &mut self,
+        now: i64,
+        node: &Node,
+        out: &mut Output,
+        announce: &mut dyn FnMut(&mut Output, &[Slice]),
+    ) -> Turn {
+        let budget = SLICE_BYTES.min(usize::try_from(self.credit).unwrap_or(usize::MAX));
+        self.slices.clear();
+        let mut selecting = Selecting::new(&mut self.selection, &node.names);
+        let step = self.reader.step(node, &mut selecting, budget, &mut self.slices);
+        let (through, passed_bytes, at_end) = match step {
+            Step::Read { through, passed_bytes, at_end } => (through, passed_bytes, at_end),
+            Step::Need(request) => return Turn::Reads(request),
+            Step::Trimmed { wanted, first } => {
+                out.push(self.channel, &Frame::Trimmed(Trimmed { wanted, first }));
+                return Turn::Trimmed;
+            }
+            Step::Damaged { text } => {
+                tracing::error!(channel = self.channel, "{text}");
+                return Turn::Ended(Code::Damaged);
+            }
+        };
+        self.cut();
+        self.through = self.through.max(through);
+        if let Some(until) = self.until {
+            self.through = self.through.min(until.max(self.told));
+        }
+        self.passed_bytes += passed_bytes;
+        if !self.slices.is_empty() {
+            self.deliver(now, node, out, announce);
+        } else if self.passed_bytes >= MARK_BYTES || now >= self.mark_due() {
+            self.mark(now, out);
+        }
+        if self.until.is_some_and(|until| self.through >= until) {
+            Turn::Ended(Code::Ok)
+        } else if at_end {
+            Turn::Waits
+        } else {
+            Turn::Again
+        }
+    }
+
+    fn deliver(
+        &mut self,
+        now: i64,
+        node: &Node,
+        out: &mut Output,
+        announce: &mut dyn FnMut(&mut Output, &[Slice]),
+    ) {
+        announce(out, &self.slices);
+        let count: u32 = self.slices.iter().map(|slice| slice.records).sum();
+        self.parts.extend(self.slices.drain(..).map(|slice| slice.bytes));
+        let bytes: usize = self.parts.iter().map(Bytes::len).sum();
+        self.credit = self.credit.saturating_sub(bytes as u64 + 16);
+        add(&node.counters.delivered, u64::from(count));
+        add(&node.counters.delivered_bytes, bytes as u64);
+        out.deliver(self.channel, self.through, count, &mut self.parts);
+        self.note_mark(now);
+    }
+
+    /// Cuts what lies before the time or behind the end that was asked for.
+    fn cut(&mut self) {
+        if let Some(time) = self.not_before {
+            let mut begun = false;
+            self.slices.retain_mut(|slice| {
+                if !begun {
+                    cut_front(slice, time);
+                    begun = slice.records > 0;
+                }
+                slice.records > 0
+            });
+            if begun {
+                self.not_before = None;
+            }
+        }
+        if let Some(until) = self.until {
+            self.slices.retain_mut(|slice| {
+                if slice.last > until {
+                    cut_back(slice, until);
+                }
+                slice.records > 0
+            });
+        }
+    }
+}
+
+fn cut_front(slice: &mut Slice, not_before: i64) {
+    let mut at = 0;
+    let mut records = 0;
+    for record in Records::new(&slice.bytes) {
+        let record = record.expect("a slice is whole records");
+        if record.timestamp() >= not_before {
+            slice.first = record.sequence();
+            break;
+        }
+        at += record.bytes().len();
+        records += 1;
+    }
+    slice.bytes = slice.bytes.slice(at..);
+    slice.records -= records;
+}
+
+fn cut_back(slice: &mut Slice, until: Sequence) {
+    let mut at = 0;
+    let mut records = 0;
+    for record in Records::new(&slice.bytes) {
+        let record = record.expect("a slice is whole records");
+        if record.sequence() > until {
+            break;
+        }
+        slice.last = record.sequence();
+        at += record.bytes().len();
+        records += 1;
+    }
+    slice.bytes = slice.bytes.slice(..at);
+    slice.records = records;
+}
