@@ -20,6 +20,7 @@
 
 pub mod error;
 pub mod record;
+pub mod tip;
 
 pub mod topic;
 
