@@ -3,6 +3,4 @@
 
 pub mod batch;
 
-pub use batch::{
-    BadBatch, BatchHeader, BatchParts, Name, NameKind, NamesBuilder, NamesPart, Place, Run,
-};
+pub use batch::{BadBatch, BatchHeader, BatchParts, Name, NameKind, NamesBuilder, NamesPart, Place, Run};

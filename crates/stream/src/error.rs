@@ -123,7 +123,7 @@ pub enum Error {
         value: Shown,
     },
     /// One name too many.
-    #[error("{what} {value} is refused: the stream may name at most {max} {of}")]
+    #[error("{what} {value} is refused: a stream has at most {max} {of}")]
     NamesFull {
         /// What was given.
         what: Text,

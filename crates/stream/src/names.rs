@@ -12,8 +12,8 @@
 //! gaps: topics lie in that order, and each run of consecutive ids remembers where it begins. Nothing is ever
 //! removed: a stream's ids are never reused.
 //!
-//! A topic of 36 bytes in a million costs about 60 bytes beside its new text: 24 its node, 8 its place by id, about 28 the
-//! new level and the two tables.
+//! Measured at a million topics (`examples/names.rs`): 44 bytes a topic of 35 whose levels repeat, 101 a topic of 31
+//! that brings a level of its own and two nodes. A node takes 24 bytes, a topic 8, the tables 10 a node and a level.
 
 use foldhash::fast::FixedState;
 use smallvec::SmallVec;
@@ -32,8 +32,9 @@ pub const TOPICS_LIMIT: u32 = 1 << 26;
 pub const NODES_PER_TOPIC_MAX: u32 = 8;
 /// New level text a topic of `topics-max`, on average; real streams need 5 to 40 bytes.
 pub const TEXT_BYTES_PER_TOPIC_MAX: u64 = 256;
-/// However small `topics-max`, the tree may have this many nodes and a page of text for each.
+/// However small `topics-max`, the tree may have this many nodes and this much text: a few topics of the largest kind.
 const NODES_MAX_MIN: u32 = 4_096;
+const TEXT_BYTES_MAX_MIN: u64 = 4 << 20;
 
 const _: () = assert!((TOPICS_LIMIT as u64) * (LEVELS_MAX as u64) < NONE as u64);
 
@@ -165,7 +166,7 @@ impl Names {
         }
         let nodes_max = (self.topics_max * NODES_PER_TOPIC_MAX).max(NODES_MAX_MIN);
         let text_max =
-            (u64::from(nodes_max / NODES_PER_TOPIC_MAX) * TEXT_BYTES_PER_TOPIC_MAX).max(1 << 22).min(TEXT_BYTES_MAX);
+            (u64::from(self.topics_max) * TEXT_BYTES_PER_TOPIC_MAX).clamp(TEXT_BYTES_MAX_MIN, TEXT_BYTES_MAX);
         let ceilings = [
             (u64::from(self.topics.len()) + 1, u64::from(self.topics_max), "topics (topics-max)"),
             (

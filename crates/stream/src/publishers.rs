@@ -154,7 +154,7 @@ mod tests {
             publisher name "orders" can't have id 8: it already has id 7
             9 b fine
             1 c fine
-            publisher name "d" is refused: the stream may name at most 3 publishers (publishers-max)
+            publisher name "d" is refused: a stream has at most 3 publishers (publishers-max)
             publisher name is empty: it needs 1 to 256 bytes
             publisher name "a\nb" has the control character U+000A at byte 1, level 1: none is allowed
             2 d fine

@@ -65,10 +65,9 @@ impl TopicWalk {
             self.at = self.down(names, at).or_else(|| self.across(names, at));
             let Some(node) = self.at else { break };
             let depth = names.level_count(node);
-            if depth == self.steps.len() || (self.rest && depth > self.steps.len()) {
-                if let Some(topic) = names.topic_at(node) {
-                    return Walked::Topic(topic);
-                }
+            let ends = depth == self.steps.len() || (self.rest && depth > self.steps.len());
+            if ends && let Some(topic) = names.topic_at(node) {
+                return Walked::Topic(topic);
             }
         }
         Walked::Done

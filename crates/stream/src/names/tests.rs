@@ -71,7 +71,7 @@ fn what_is_refused_is_told_and_changes_nothing() {
         10 a/c fine, 2 topics
         11 a fine, 3 topics
         12 a//b fine, 4 topics
-        topic "one/more" is refused: the stream may name at most 4 topics (topics-max)
+        topic "one/more" is refused: a stream has at most 4 topics (topics-max)
         12 a//b fine, 4 topics
     "#]]
     .assert_eq(&told);
@@ -85,14 +85,14 @@ fn a_tree_of_nodes_nobody_needs_is_refused() {
         let deep = ["x"; LEVELS_MAX - 1].map(|x| format!("{x}{number}")).join("/");
         names.insert(TopicId(number), &deep).err().map(|error| (number, error.to_string()))
     });
-    expect![[r#"Some((258, "topic \"x258/x258/x258/x258/x258/x258/x258/x258/x258/x258/x258/x258/\"… is refused: the stream may name at most 8000 levels in its topic tree (8 × topics-max)"))"#]].assert_eq(&format!("{refused:?}"));
+    expect![[r#"Some((258, "topic \"x258/x258/x258/x258/x258/x258/x258/x258/x258/x258/x258/x258/\"… is refused: a stream has at most 8000 levels in its topic tree (8 × topics-max)"))"#]].assert_eq(&format!("{refused:?}"));
 
-    let mut names = Names::new(1_000, 1);
+    let mut names = Names::new(10_000, 1);
     let refused = (0..).find_map(|number: u32| {
         let long = format!("{}{number}", "x".repeat(1_000));
         names.insert(TopicId(number), &long).err().map(|error| error.to_string())
     });
-    expect![[r#"Some("topic \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"… is refused: the stream may name at most 1000 topics (topics-max)")"#]].assert_eq(&format!("{refused:?}"));
+    expect![[r#"Some("topic \"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\"… is refused: a stream has at most 4194304 bytes of level text (256 × topics-max)")"#]].assert_eq(&format!("{refused:?}"));
 }
 
 #[test]

@@ -44,9 +44,7 @@ struct OpenColumn {
 impl OpenColumn {
     fn new(rows_max: usize) -> OpenColumn {
         let groups = rows_max.div_ceil(COLUMN_ROWS);
-        OpenColumn {
-            groups: (0..groups).map(|_| OnceLock::new()).collect(),
-        }
+        OpenColumn { groups: (0..groups).map(|_| OnceLock::new()).collect() }
     }
 
     fn set(&self, index: u32, topic: u32, end: u32) {
@@ -67,10 +65,7 @@ impl OpenColumn {
     }
 
     fn row(&self, index: u32) -> (u32, u32) {
-        let row = self
-            .rows(index, 1)
-            .first()
-            .map_or(0, |row| row.load(Ordering::Relaxed));
+        let row = self.rows(index, 1).first().map_or(0, |row| row.load(Ordering::Relaxed));
         (row as u32, (row >> 32) as u32)
     }
 }
@@ -185,9 +180,7 @@ impl Chunk {
     /// Whether a further piece fits without [`Chunk::regrouped`].
     pub(super) fn takes_piece(&self) -> bool {
         match &self.body {
-            Body::Open(open) => {
-                (open.piece_count.load(Ordering::Relaxed) as usize) < open.pieces.len()
-            }
+            Body::Open(open) => (open.piece_count.load(Ordering::Relaxed) as usize) < open.pieces.len(),
             Body::Sealed(_) => false,
         }
     }
@@ -211,15 +204,8 @@ impl Chunk {
             index += 1;
         }
         let count = open.piece_count.load(Ordering::Relaxed);
-        let piece = Piece {
-            first,
-            start,
-            bytes: records,
-        };
-        assert!(
-            open.pieces[count as usize].set(piece).is_ok(),
-            "one writer fills a chunk"
-        );
+        let piece = Piece { first, start, bytes: records };
+        assert!(open.pieces[count as usize].set(piece).is_ok(), "one writer fills a chunk");
         open.piece_count.store(count + 1, Ordering::Release);
         open.rows.store(index, Ordering::Release);
     }
@@ -227,19 +213,13 @@ impl Chunk {
     fn add_row(&self, column: &OpenColumn, index: u32, end: u32, record: &Record) -> Row {
         let (topic, sequence) = (record.topic(), record.sequence());
         column.set(index, topic, end);
-        if self.dense.load(Ordering::Relaxed) == index
-            && sequence.0 == self.first_sequence.0 + u64::from(index)
-        {
+        if self.dense.load(Ordering::Relaxed) == index && sequence.0 == self.first_sequence.0 + u64::from(index) {
             self.dense.store(index + 1, Ordering::Release);
         }
         if topic == CONTROL_TOPIC {
             self.cuts.add(index..index + 1);
         }
-        Row {
-            slot: self.first_slot + u64::from(index),
-            topic,
-            sequence,
-        }
+        Row { slot: self.first_slot + u64::from(index), topic, sequence }
     }
 
     /// The same chunk, open, its pieces copied together. It takes the place of `self`.
@@ -264,18 +244,13 @@ impl Chunk {
             panic!("a chunk is sealed once");
         };
         let rows = open.rows.load(Ordering::Relaxed);
-        let (topics, ends): (Vec<u32>, Vec<u32>) =
-            (0..rows).map(|index| open.column.row(index)).unzip();
+        let (topics, ends): (Vec<u32>, Vec<u32>) = (0..rows).map(|index| open.column.row(index)).unzip();
         let mut pieces = open.merged.clone();
         pieces.extend(self.open_pieces(open).cloned());
         if pieces.len() > SEALED_PIECES_MAX {
             pieces = copied_together(pieces.iter());
         }
-        self.with_body(Body::Sealed(Sealed {
-            topics: topics.into(),
-            ends: ends.into(),
-            pieces: pieces.into(),
-        }))
+        self.with_body(Body::Sealed(Sealed { topics: topics.into(), ends: ends.into(), pieces: pieces.into() }))
     }
 
     fn with_body(&self, body: Body) -> Chunk {
@@ -462,9 +437,5 @@ fn joined(run: &[&Piece], run_bytes: usize) -> Option<Piece> {
     for piece in run {
         bytes.extend_from_slice(&piece.bytes);
     }
-    Some(Piece {
-        first: first.first,
-        start: first.start,
-        bytes: bytes.into(),
-    })
+    Some(Piece { first: first.first, start: first.start, bytes: bytes.into() })
 }

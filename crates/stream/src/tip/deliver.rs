@@ -36,15 +36,7 @@ impl<'a> Delivery<'a> {
         chunk: Arc<Chunk>,
         out: &'a mut Vec<Slice>,
     ) -> Delivery<'a> {
-        Delivery {
-            visible,
-            out,
-            left: budget_bytes as u64,
-            is_first: true,
-            cuts: chunk.cuts(),
-            chunk,
-            run: 0..0,
-        }
+        Delivery { visible, out, left: budget_bytes as u64, is_first: true, cuts: chunk.cuts(), chunk, run: 0..0 }
     }
 
     pub(super) fn chunk(&self) -> &Arc<Chunk> {

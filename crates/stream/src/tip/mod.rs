@@ -59,12 +59,7 @@ pub struct TipConfig {
 
 impl Default for TipConfig {
     fn default() -> TipConfig {
-        TipConfig {
-            bytes: TIP_BYTES,
-            chunk_bytes: CHUNK_BYTES,
-            pool_bytes_max: POOL_BYTES_MAX,
-            next: Sequence(1),
-        }
+        TipConfig { bytes: TIP_BYTES, chunk_bytes: CHUNK_BYTES, pool_bytes_max: POOL_BYTES_MAX, next: Sequence(1) }
     }
 }
 

@@ -45,11 +45,7 @@ pub struct TipCursor {
 impl TipCursor {
     /// Begins at the first message at or above `from`, which may be yet to come.
     pub fn new(shared: Arc<TipShared>, from: Sequence) -> TipCursor {
-        TipCursor {
-            shared,
-            next: from,
-            slot: None,
-        }
+        TipCursor { shared, next: from, slot: None }
     }
 
     /// The sequence to go on at: one above what everything was delivered through.
@@ -68,31 +64,17 @@ impl TipCursor {
 
     /// Appends what is selected, in order, until the budget is used up or nothing more is to be had. A record over the
     /// whole budget goes out alone.
-    pub fn read(
-        &mut self,
-        selector: &mut dyn Selector,
-        budget_bytes: usize,
-        out: &mut Vec<Slice>,
-    ) -> ReadEnd {
+    pub fn read(&mut self, selector: &mut dyn Selector, budget_bytes: usize, out: &mut Vec<Slice>) -> ReadEnd {
         let shared = self.shared.clone();
         let visible = shared.visible();
         let mut tested = 0;
         let state = match self.seat(&visible) {
-            Seat::At(slot) => {
-                self.read_on(slot, &visible, selector, budget_bytes, out, &mut tested)
-            }
+            Seat::At(slot) => self.read_on(slot, &visible, selector, budget_bytes, out, &mut tested),
             Seat::AtEnd => ReadState::AtEnd,
             Seat::FellOff => ReadState::FellOff(shared.first_sequence()),
         };
-        shared
-            .counters
-            .records_scanned
-            .fetch_add(tested, Ordering::Relaxed);
-        ReadEnd {
-            through: Sequence(self.next.0.saturating_sub(1)),
-            state,
-            tested,
-        }
+        shared.counters.records_scanned.fetch_add(tested, Ordering::Relaxed);
+        ReadEnd { through: Sequence(self.next.0.saturating_sub(1)), state, tested }
     }
 
     fn seat(&mut self, visible: &Visible) -> Seat {
@@ -137,11 +119,8 @@ impl TipCursor {
             let chunk = delivery.chunk().clone();
             let from = (slot - chunk.first_slot) as u32;
             let to = (visible.end_slot.min(chunk.end_slot()) - chunk.first_slot) as u32;
-            let flow = if everything {
-                delivery.offer(from..to)
-            } else {
-                scan(&mut delivery, from..to, selector, tested)
-            };
+            let flow =
+                if everything { delivery.offer(from..to) } else { scan(&mut delivery, from..to, selector, tested) };
             if let ControlFlow::Break(stop) = flow {
                 let (Stop::Full(at) | Stop::Unsettled(at)) = stop;
                 slot = at;
@@ -183,12 +162,7 @@ enum Seat {
 }
 
 /// Tests every row by its topic, 64 at a time. A long run of selected rows is offered as one.
-fn scan(
-    delivery: &mut Delivery,
-    rows: Range<u32>,
-    selector: &mut dyn Selector,
-    tested: &mut u64,
-) -> ControlFlow<Stop> {
+fn scan(delivery: &mut Delivery, rows: Range<u32>, selector: &mut dyn Selector, tested: &mut u64) -> ControlFlow<Stop> {
     let chunk = delivery.chunk().clone();
     let mut topics = [0; 64];
     let mut run = rows.start..rows.start;

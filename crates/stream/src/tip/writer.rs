@@ -88,12 +88,7 @@ impl TipWriter {
         let before = self.next_slot;
         let (next_slot, next_sequence) = (&mut self.next_slot, &mut self.next_sequence);
         chunk.push(records, |row| {
-            assert!(
-                row.sequence >= *next_sequence,
-                "sequence {} comes after {}",
-                row.sequence,
-                next_sequence.0 - 1
-            );
+            assert!(row.sequence >= *next_sequence, "sequence {} comes after {}", row.sequence, next_sequence.0 - 1);
             *next_sequence = row.sequence.next();
             *next_slot = row.slot + 1;
             // Messages are found by scanning until the index is there.
@@ -124,8 +119,7 @@ impl TipWriter {
         let chunk = Arc::new(Chunk::open(self.next_slot, first, bytes_max));
         self.is_open = true;
         self.chunks.push_back(chunk.clone());
-        self.shared
-            .change_chunks(|chunks| chunks.push_back(chunk.clone()));
+        self.shared.change_chunks(|chunks| chunks.push_back(chunk.clone()));
         chunk
     }
 
@@ -156,10 +150,7 @@ impl TipWriter {
     ) -> bool {
         let _ = partition_of;
         let bytes: usize = records.iter().map(Bytes::len).sum();
-        assert!(
-            bytes <= CHUNK_BYTES_MAX,
-            "a chunk of {bytes} bytes is too large"
-        );
+        assert!(bytes <= CHUNK_BYTES_MAX, "a chunk of {bytes} bytes is too large");
         if self.bytes + bytes > self.config.bytes {
             return false;
         }
@@ -181,15 +172,10 @@ impl TipWriter {
             }
             let rows = i64::from(chunk.rows());
             chunk.lose_index();
-            self.shared
-                .counters
-                .chunks_degraded
-                .fetch_add(1, Ordering::Relaxed);
+            self.shared.counters.chunks_degraded.fetch_add(1, Ordering::Relaxed);
             let chunk = Arc::new(chunk);
             self.chunks.push_front(chunk.clone());
-            self.shared
-                .first_slot
-                .store(chunk.first_slot, Ordering::Release);
+            self.shared.first_slot.store(chunk.first_slot, Ordering::Release);
             self.shared.change_chunks(|chunks| chunks.push_front(chunk));
             self.account(bytes as i64, rows);
         }
@@ -201,18 +187,12 @@ impl TipWriter {
         // Its slots are known once its rows are counted.
         let mut rows = 0;
         let mut first = None;
-        for record in records
-            .iter()
-            .flat_map(|part| crate::record::Records::new(part))
-        {
+        for record in records.iter().flat_map(|part| crate::record::Records::new(part)) {
             let record = record.unwrap_or_else(|bad| panic!("records to prepend: {bad}"));
             first.get_or_insert(record.sequence());
             rows += 1;
         }
-        let oldest = self
-            .chunks
-            .front()
-            .map_or(self.next_slot, |chunk| chunk.first_slot);
+        let oldest = self.chunks.front().map_or(self.next_slot, |chunk| chunk.first_slot);
         let mut chunk = Chunk::open(oldest - rows, first?, bytes);
         let mut last = None;
         for part in records.iter().filter(|part| !part.is_empty()) {
@@ -220,11 +200,7 @@ impl TipWriter {
                 chunk = chunk.regrouped();
             }
             chunk.push(part.clone(), |row| {
-                assert!(
-                    last < Some(row.sequence),
-                    "{} comes after {last:?}",
-                    row.sequence
-                );
+                assert!(last < Some(row.sequence), "{} comes after {last:?}", row.sequence);
                 last = Some(row.sequence);
             });
         }
@@ -237,9 +213,7 @@ impl TipWriter {
         counters.bytes.store(self.bytes as u64, Ordering::Relaxed);
         // Two's complement: adding a negative number takes away.
         counters.records.fetch_add(rows as u64, Ordering::Relaxed);
-        counters
-            .column_bytes
-            .fetch_add((rows * 8) as u64, Ordering::Relaxed);
+        counters.column_bytes.fetch_add((rows * 8) as u64, Ordering::Relaxed);
     }
 
     /// Puts out the oldest chunks over the budget, as far as they are settled.
@@ -253,21 +227,13 @@ impl TipWriter {
             };
             let next = oldest.last_sequence().next();
             self.shared.first_sequence.store(next.0, Ordering::Release);
-            self.shared
-                .first_slot
-                .store(oldest.end_slot(), Ordering::Release);
+            self.shared.first_slot.store(oldest.end_slot(), Ordering::Release);
             let gone = self.shared.change_chunks(VecDeque::pop_front);
             drop(gone);
             if !oldest.is_indexed() {
-                self.shared
-                    .counters
-                    .chunks_degraded
-                    .fetch_sub(1, Ordering::Relaxed);
+                self.shared.counters.chunks_degraded.fetch_sub(1, Ordering::Relaxed);
             }
-            self.shared
-                .counters
-                .chunks_evicted
-                .fetch_add(1, Ordering::Relaxed);
+            self.shared.counters.chunks_evicted.fetch_add(1, Ordering::Relaxed);
             self.account(-(oldest.bytes() as i64), -i64::from(oldest.rows()));
         }
     }
@@ -276,17 +242,8 @@ impl TipWriter {
     /// in `open` (in order, without overlap) is not settled yet, and everything else appended is: a reader gets a
     /// settled message unless an open one before it matches too. `voids` are sequences that never were, told here
     /// once, at the latest with the `settled_to` at or above them; no reader gets them.
-    pub fn set_visible(
-        &mut self,
-        settled_to: Sequence,
-        open: &[OpenRange],
-        voids: &[(Sequence, Sequence)],
-    ) {
-        assert!(
-            settled_to >= self.settled_to,
-            "settled_to goes back from {} to {settled_to}",
-            self.settled_to
-        );
+    pub fn set_visible(&mut self, settled_to: Sequence, open: &[OpenRange], voids: &[(Sequence, Sequence)]) {
+        assert!(settled_to >= self.settled_to, "settled_to goes back from {} to {settled_to}", self.settled_to);
         for void in voids {
             self.cut(void.0, void.1);
         }
@@ -311,11 +268,7 @@ impl TipWriter {
             end_slot: self.next_slot,
             open,
         });
-        let mut shared = self
-            .shared
-            .visible
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut shared = self.shared.visible.write().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *shared, visible);
         drop(shared);
         drop(old);
@@ -327,9 +280,7 @@ impl TipWriter {
         if sequence >= self.next_sequence {
             return self.next_slot;
         }
-        let after = self
-            .chunks
-            .partition_point(|chunk| chunk.first_sequence <= sequence);
+        let after = self.chunks.partition_point(|chunk| chunk.first_sequence <= sequence);
         let Some(chunk) = self.chunks.get(after.saturating_sub(1)) else {
             return self.next_slot;
         };
@@ -338,9 +289,7 @@ impl TipWriter {
 
     fn cut(&self, first: Sequence, last: Sequence) {
         let slots = self.slot_of(first)..self.slot_of(last.next());
-        let from = self
-            .chunks
-            .partition_point(|chunk| chunk.end_slot() <= slots.start);
+        let from = self.chunks.partition_point(|chunk| chunk.end_slot() <= slots.start);
         for chunk in self.chunks.range(from..) {
             let from = slots.start.max(chunk.first_slot);
             let to = slots.end.min(chunk.end_slot());
