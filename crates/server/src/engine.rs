@@ -154,6 +154,11 @@ impl Engine {
         self.ledger.open_ranges()
     }
 
+    /// What became settled since the last call.
+    pub fn take_settled(&mut self, out: &mut Vec<SequenceRange>) {
+        self.ledger.take_settled(out);
+    }
+
     /// What became void, for the tip; ascending within one void record.
     pub fn take_voided(&mut self, out: &mut Vec<SequenceRange>) {
         out.append(&mut self.voided);

@@ -71,6 +71,10 @@ pub struct Subscription {
     passed_bytes: u64,
     slices: Vec<Slice>,
     parts: Vec<Bytes>,
+    /// It waits for the disk or for the client: no turn until then.
+    pub busy: bool,
+    /// It is in the session's row of those that want a turn.
+    pub queued: bool,
 }
 
 /// Where and how a subscription begins.
@@ -111,6 +115,8 @@ impl Subscription {
             passed_bytes: 0,
             slices: Vec::new(),
             parts: Vec::new(),
+            busy: false,
+            queued: false,
         }
     }
 
@@ -151,6 +157,11 @@ impl Subscription {
             out.push(self.channel, &Frame::Safe(Safe { through: self.through }));
             self.note_mark(now);
         }
+    }
+
+    /// No mark is owed: look again in a while.
+    pub fn put_off_mark(&mut self, now: i64) {
+        self.told_at = now;
     }
 
     fn note_mark(&mut self, now: i64) {

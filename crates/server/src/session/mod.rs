@@ -21,6 +21,7 @@ use arioso_wire::{
 };
 use hashbrown::HashMap;
 
+use crate::clock::Now;
 use crate::history::ReadRequest;
 use crate::mailbox::{Mail, Mailbox};
 use crate::metrics::{add, sub};
@@ -75,7 +76,6 @@ pub struct Session {
     publishers: HashMap<u16, Channel>,
     subscriptions: Subscriptions,
     listings: Listings,
-    dropping: HashMap<u16, ()>,
     mail: Vec<Mail>,
     ready: Vec<u16>,
     heard_at: i64,
@@ -101,7 +101,6 @@ impl Session {
             publishers: HashMap::new(),
             subscriptions: Subscriptions::default(),
             listings: Listings::default(),
-            dropping: HashMap::new(),
             mail: Vec::new(),
             ready: Vec::new(),
             heard_at: now,
@@ -138,25 +137,25 @@ impl Session {
     }
 
     /// Handles what came in and what waits, and puts out what is to be sent.
-    pub fn turn(&mut self, now: i64, out: &mut Output) -> Wishes {
+    pub fn turn(&mut self, now: Now, out: &mut Output) -> Wishes {
         let mut wishes = Wishes::default();
         let before = out.bytes();
-        self.take_mail(now, out);
+        self.take_mail(out);
         wishes.again |= self.handle_frames(now, out);
         if self.state == State::Open {
             self.listings.turn(&self.node, out);
-            wishes.again |= self.subscriptions.turn(now, &self.node, out, &mut wishes.reads);
-            self.subscriptions.mark_all(now, &self.node, out);
+            self.subscriptions.mark_all(now.mono, &self.node, out);
+            wishes.again |= self.subscriptions.turn(now.mono, &self.node, out, &mut wishes.reads);
         }
-        self.beat(now, out);
+        self.beat(now.mono, out);
         if out.bytes() > before {
-            self.said_at = now;
+            self.said_at = now.mono;
         }
         wishes.close = self.state == State::Closing;
         wishes
     }
 
-    fn handle_frames(&mut self, now: i64, out: &mut Output) -> bool {
+    fn handle_frames(&mut self, now: Now, out: &mut Output) -> bool {
         for _ in 0..FRAMES_PER_TURN {
             if self.state == State::Closing {
                 return false;
@@ -178,7 +177,7 @@ impl Session {
         true
     }
 
-    fn handle(&mut self, now: i64, channel: u16, frame: Frame, out: &mut Output) -> Result<(), (Code, String)> {
+    fn handle(&mut self, now: Now, channel: u16, frame: Frame, out: &mut Output) -> Result<(), (Code, String)> {
         match (self.state, frame) {
             (State::Opening, Frame::Hello(hello)) => self.hello(&hello, out),
             (State::Opening, frame) => {
@@ -195,12 +194,12 @@ impl Session {
                 Ok(())
             }
             (_, Frame::Topics(topics)) => self.announce_topics(&topics, out),
-            (_, Frame::OpenPublisher(open)) => self.open_publisher(now, channel, &open, out),
-            (_, Frame::Publish(publish)) => self.publish(now, channel, &publish, out),
-            (_, Frame::Skip(skip)) => self.skip(now, channel, skip.next, out),
+            (_, Frame::OpenPublisher(open)) => self.open_publisher(now.wall, channel, &open, out),
+            (_, Frame::Publish(publish)) => self.publish(now.wall, channel, &publish, out),
+            (_, Frame::Skip(skip)) => self.skip(now.wall, channel, skip.next, out),
             (_, Frame::ClosePublisher(_)) => self.close_publisher(channel, out),
-            (_, Frame::Subscribe(subscribe)) => self.subscribe(now, channel, subscribe, out),
-            (_, Frame::MoreFilters(more)) => self.more_filters(now, channel, &more, out),
+            (_, Frame::Subscribe(subscribe)) => self.subscribe(now.mono, channel, subscribe, out),
+            (_, Frame::MoreFilters(more)) => self.more_filters(now.mono, channel, &more, out),
             (_, Frame::Credit(credit)) => {
                 self.subscriptions.credit(channel, credit.bytes);
                 Ok(())
@@ -252,9 +251,9 @@ impl Session {
         Ok(())
     }
 
-    fn request(&mut self, now: i64, channel: u16, request: Request, out: &mut Output) -> Result<(), (Code, String)> {
+    fn request(&mut self, now: Now, channel: u16, request: Request, out: &mut Output) -> Result<(), (Code, String)> {
         if let Request::DropPublisher { name } = &request {
-            return self.drop_publisher(now, channel, name, out);
+            return self.drop_publisher(now.wall, channel, name, out);
         }
         if let Err((code, text)) = self.listings.begin(channel, request, &self.node) {
             self.fail(channel, code, (0, 0), &text, out);
@@ -262,11 +261,11 @@ impl Session {
         Ok(())
     }
 
-    fn take_mail(&mut self, now: i64, out: &mut Output) {
+    fn take_mail(&mut self, out: &mut Output) {
         let mut mail = std::mem::take(&mut self.mail);
         self.mailbox.take(&mut mail, &mut self.ready);
         self.subscriptions.ready(&mut self.ready);
-        self.replies(now, &mut mail, out);
+        self.replies(&mut mail, out);
         mail.clear();
         self.mail = mail;
     }

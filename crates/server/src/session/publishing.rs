@@ -310,7 +310,7 @@ impl Session {
     }
 
     /// What the ledger let out: neighbouring replies of one publisher share a frame.
-    pub(super) fn replies(&mut self, _now: i64, mail: &mut Vec<Mail>, out: &mut Output) {
+    pub(super) fn replies(&mut self, mail: &mut Vec<Mail>, out: &mut Output) {
         let mut rows: Vec<arioso_wire::Reply> = Vec::new();
         let mut rows_channel = 0;
         for mail in mail.drain(..) {

@@ -1,0 +1,171 @@
+//! The log: takes batches from the engine, makes them durable through the backend, then lets the engine settle them and the
+//! tip show them. One step is one round; whoever drives it (a thread, the simulator) decides when.
+//!
+//! ```text
+//!  engine.take ──▶ tip.append (not visible) ──▶ backend: write, one sync ──▶ engine.completed: settled, replies
+//!                                                                        ──▶ tip.set_visible ──▶ hub: who is woken
+//! ```
+//!
+//! While a round waits for its sync the engine fills the next batch: that is the group commit.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arioso_journal::{Backend, BatchNumber, Completion, SequenceRange, Write};
+use arioso_store::batch::{BatchParts, Place};
+use arioso_stream::Sequence;
+use arioso_stream::tip::{OpenRange, PartitionId, TipWriter};
+use arioso_stream::topic::TopicId;
+use bytes::Bytes;
+
+use crate::mailbox::Mailbox;
+use crate::metrics::add;
+use crate::node::Node;
+
+/// Records of a batch that may hold messages which are not settled.
+struct InFlight {
+    first: Sequence,
+    last: Sequence,
+    records: Bytes,
+}
+
+/// The log's writer.
+pub struct Log<B> {
+    node: Arc<Node>,
+    backend: B,
+    tip: TipWriter,
+    in_flight: VecDeque<InFlight>,
+    batches: Vec<BatchParts>,
+    completions: Vec<Completion>,
+    settled: Vec<SequenceRange>,
+    voided: Vec<SequenceRange>,
+    open: Vec<OpenRange>,
+    woken: Vec<Arc<Mailbox>>,
+}
+
+impl<B: Backend> Log<B> {
+    /// A log that writes what the node's engine gives out.
+    pub fn new(node: Arc<Node>, backend: B, tip: TipWriter) -> Log<B> {
+        let room = backend.room();
+        node.engine.lock().set_room(room);
+        Log {
+            node,
+            backend,
+            tip,
+            in_flight: VecDeque::new(),
+            batches: Vec::new(),
+            completions: Vec::new(),
+            settled: Vec::new(),
+            voided: Vec::new(),
+            open: Vec::new(),
+            woken: Vec::new(),
+        }
+    }
+
+    /// The backend, for what only its kind does.
+    pub fn backend(&mut self) -> &mut B {
+        &mut self.backend
+    }
+
+    /// The tip's writer, for filling it after a start.
+    pub fn tip(&mut self) -> &mut TipWriter {
+        &mut self.tip
+    }
+
+    /// The backend, when the log is over.
+    pub fn into_backend(self) -> B {
+        self.backend
+    }
+
+    /// One round: what waits becomes durable. `mark`: if nothing waits, an empty batch carries `synced_to` forward. Returns
+    /// whether anything was written. After an error nothing more is promised: the engine is to be told it is lost.
+    pub fn step(&mut self, now: i64, mark: bool) -> Result<bool, arioso_journal::Error> {
+        {
+            let mut engine = self.node.engine.lock();
+            engine.take(&mut self.batches);
+            if self.batches.is_empty() && mark && engine.wants_sync_mark() {
+                let batch = engine.sync_mark(now);
+                self.batches.push(batch);
+            }
+        }
+        let wrote = !self.batches.is_empty();
+        self.submit();
+        self.completions.clear();
+        self.backend.advance(&mut self.completions)?;
+        if wrote {
+            add(&self.node.counters.syncs, 1);
+        }
+        self.complete(now);
+        Ok(wrote)
+    }
+
+    fn submit(&mut self) {
+        for mut batch in self.batches.drain(..) {
+            batch.records_crc = crc32c::crc32c(&batch.records);
+            let mut header = Vec::with_capacity(batch.header_bytes());
+            batch.encode_header(Place { incarnation: 0, offset: 0, previous_checksum: 0 }, &mut header);
+            self.append(&batch);
+            add(&self.node.counters.batches, 1);
+            add(&self.node.counters.batch_bytes, (header.len() + batch.records.len()) as u64);
+            let number = BatchNumber(batch.number);
+            self.backend.submit(Write { number, header: header.into(), records: batch.records });
+        }
+    }
+
+    fn append(&mut self, batch: &BatchParts) {
+        if batch.records.is_empty() {
+            return;
+        }
+        let names = self.node.names.read();
+        self.tip.append(batch.records.clone(), &mut |topic| {
+            let partition = names.partition_of(TopicId(topic)).expect("a numbered topic has a name");
+            PartitionId(partition.0)
+        });
+        self.in_flight.push_back(InFlight {
+            first: Sequence(batch.first_sequence),
+            last: Sequence(batch.last_sequence),
+            records: batch.records.clone(),
+        });
+    }
+
+    fn complete(&mut self, now: i64) {
+        self.settled.clear();
+        self.voided.clear();
+        self.open.clear();
+        let settled_to = {
+            let room = self.backend.room();
+            let mut engine = self.node.engine.lock();
+            engine.completed(now, &self.completions, room);
+            engine.take_settled(&mut self.settled);
+            engine.take_voided(&mut self.voided);
+            self.open.extend(engine.open_ranges().map(|range| OpenRange { first: range.first, last: range.last }));
+            engine.settled_to()
+        };
+        if self.settled.is_empty() && self.voided.is_empty() {
+            return;
+        }
+        let voids: Vec<(Sequence, Sequence)> = self.voided.iter().map(|range| (range.first, range.last)).collect();
+        self.tip.set_visible(settled_to, &self.open, &voids);
+        self.wake();
+        while self.in_flight.front().is_some_and(|batch| batch.last <= settled_to) {
+            self.in_flight.pop_front();
+        }
+    }
+
+    /// Wakes who waits for a topic of a batch in which something was settled or voided.
+    fn wake(&mut self) {
+        let names = self.node.names.read();
+        let mut hub = self.node.hub.lock();
+        for batch in &self.in_flight {
+            let touched = |range: &SequenceRange| range.first <= batch.last && range.last >= batch.first;
+            if self.settled.iter().any(touched) || self.voided.iter().any(touched) {
+                hub.committed(&names, &batch.records, &mut self.woken);
+            }
+        }
+        drop(hub);
+        drop(names);
+        for mailbox in self.woken.drain(..) {
+            mailbox.wake();
+        }
+    }
+}
