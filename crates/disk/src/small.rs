@@ -5,7 +5,7 @@ use crate::{Access, Disk, Error, Result, path};
 /// The name a file has while it is written, before it takes the place of `path`. A crash may leave one
 /// behind; the next [`replace`] of the same path removes it.
 pub fn temporary(path: &str) -> String {
-    format!("{path}.new")
+    format!("{path}.tmp")
 }
 
 /// Replaces the file at `path` durably: after a crash there is the old file or the new one, whole, and

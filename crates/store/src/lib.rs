@@ -2,5 +2,8 @@
 //! readers over them. No clock, no socket, no thread; files only through `arioso-disk`.
 
 pub mod batch;
+pub mod directory;
+pub mod error;
 
 pub use batch::{BadBatch, BatchHeader, BatchParts, Name, NameKind, NamesBuilder, NamesPart, Place, Run};
+pub use error::{Error, Result};

@@ -294,9 +294,9 @@ fn a_replaced_file_is_the_old_one_or_the_new_one_at_every_sync_and_call() {
 fn the_model_sees_what_a_careless_replacement_loses() {
     // Without the sync of the new file, a crash shows a file that is neither.
     let disk = disk_with("m", &[b'o'; 2000]);
-    let file = disk.create("m.new").unwrap();
+    let file = disk.create("m.tmp").unwrap();
     file.write_at(&[b'n'; 2000], 0).unwrap();
-    disk.rename("m.new", "m").unwrap();
+    disk.rename("m.tmp", "m").unwrap();
     disk.sync_dir("").unwrap();
     let torn = |found: &Option<Vec<u8>>| found.as_deref().is_none_or(|bytes| bytes != [b'n'; 2000]);
     assert!(outcomes(&disk, "m").iter().any(torn));
