@@ -1,7 +1,7 @@
 //! The ledger: who may be answered what, and when. It is told what was entered and which batches are durable or failed,
 //! and tells which messages are settled or void and which replies leave.
 //!
-//! **Settled**: an entry is settled when its batch is durable, its publisher's previous entry is settled or void, and what
+//! **Settled**: an entry is settled when its batch is durable, its publisher's previous entries are settled or void, and what
 //! it was conditioned on is settled. An answer is a link of its publisher's chain too: as long as it rests on something open,
 //! nothing behind it is settled, since judging it again may take back what follows.
 //!
@@ -225,8 +225,8 @@ impl Ledger {
 
     fn link_behind(&mut self, previous: Ticket, ticket: Ticket, epoch: u32, answer: bool) {
         let before = self.flight.get(previous);
-        let (state, replied) = (before.state, before.replied);
-        let closed = matches!(state, State::Voiding | State::Void);
+        let (waits, replied) = (!before.lets_next_go(), before.replied);
+        let closed = matches!(before.state, State::Voiding | State::Void);
         assert!(
             answer || !closed || epoch > before.epoch,
             "epoch {epoch} of publisher {} is closed",
@@ -234,7 +234,7 @@ impl Ledger {
         );
         let held = self.flight.get_mut(ticket);
         held.previous_replied = replied;
-        if matches!(state, State::Open | State::Voiding) {
+        if waits {
             held.waits |= WAIT_PREVIOUS;
         }
     }
@@ -255,36 +255,34 @@ impl Ledger {
         };
         for ticket in tickets.clone().map(Ticket) {
             let held = self.flight.get_mut(ticket);
-            if held.kind != HeldKind::Answer {
-                held.waits &= !WAIT_BATCH;
+            if held.kind == HeldKind::Answer {
+                continue;
+            }
+            // One after the other, so that what becomes settled together does so in its order.
+            held.waits &= !WAIT_BATCH;
+            if outcome == Outcome::Durable && held.state == State::Open && held.waits == 0 {
+                self.settle(ticket);
             }
         }
-        match outcome {
-            Outcome::Failed => self.void_batch(tickets),
-            _ => {
-                for ticket in tickets.map(Ticket) {
-                    let held = self.flight.get(ticket);
-                    if held.kind != HeldKind::Answer && held.state == State::Open && held.waits == 0
-                    {
-                        self.settle(ticket);
-                    }
-                }
-            }
+        if outcome == Outcome::Failed {
+            self.void_batch(tickets);
         }
         self.retire();
     }
 
     /// Takes a reason to wait away; settles or answers when that was the last one.
     pub(crate) fn release(&mut self, ticket: Ticket, wait: u8) {
-        let held = self.flight.get_mut(ticket);
-        held.waits &= !wait;
-        if held.state != State::Open {
-            return;
-        }
-        if held.waits == 0 {
-            self.settling.push(ticket);
-        } else if held.decided() {
-            self.answer(ticket);
+        let mut at = Some(ticket);
+        while let Some(ticket) = at.take() {
+            let held = self.flight.get_mut(ticket);
+            held.waits &= !wait;
+            if held.state == State::Void && wait == WAIT_PREVIOUS {
+                at = self.flight.next_of_publisher(ticket);
+            } else if held.state == State::Open && held.waits == 0 {
+                self.settling.push(ticket);
+            } else if held.state == State::Open && held.decided() {
+                self.answer(ticket);
+            }
         }
     }
 
@@ -297,7 +295,11 @@ impl Ledger {
     pub(crate) fn settle_all(&mut self) {
         while let Some(ticket) = self.settling.pop() {
             let held = self.flight.get_mut(ticket);
-            debug_assert!(held.state == State::Open && held.waits == 0);
+            if held.state != State::Open {
+                // Let go by two void entries at once.
+                continue;
+            }
+            debug_assert_eq!(held.waits, 0);
             held.state = State::Settled;
             let kind = held.kind;
             if held.records() > 0 {
@@ -312,7 +314,7 @@ impl Ledger {
             }
             let mut dependent = self.flight.first_dependent(ticket);
             while let Some(on_this) = dependent {
-                dependent = self.flight.earlier_dependent(on_this);
+                dependent = self.flight.other_dependent(on_this);
                 self.release(on_this, WAIT_CONDITION);
             }
             if kind == HeldKind::VoidRecord {

@@ -79,8 +79,9 @@ pub(crate) struct Voids {
     pub(crate) rejudges: Vec<Rejudge>,
     /// Answers told to the caller and not judged.
     unjudged: usize,
-    /// Entries to be marked; empty between calls.
+    /// Entries to be marked, and those looked at; empty between calls.
     marking: Vec<Ticket>,
+    visited: Vec<Ticket>,
 }
 
 impl Voids {
@@ -108,38 +109,49 @@ impl Ledger {
         self.mark_all();
     }
 
-    /// Marks what waits to be marked, and everything that falls with it.
+    /// Marks what waits to be marked, and everything that falls with it. Each entry is looked at once.
     fn mark_all(&mut self) {
+        let mut visited = std::mem::take(&mut self.voids.visited);
         while let Some(ticket) = self.voids.marking.pop() {
             let held = self.flight.get_mut(ticket);
-            if matches!(held.state, State::Voiding | State::Void) {
+            if matches!(held.state, State::Voiding | State::Void) || held.visited {
                 continue;
             }
-            assert!(
-                held.state == State::Open,
-                "sequence {} is settled and can't become void",
-                held.first
-            );
-            // A refusal that left behind a `sequenced` reply stands; what follows it does not.
-            if held.kind != HeldKind::Answer || !held.replied {
-                held.state = State::Voiding;
-                self.voids.marked.push(ticket);
-            }
-            let unjudged = held.waits & WAIT_JUDGEMENT != 0;
-            held.waits &= !WAIT_JUDGEMENT;
-            if unjudged {
-                self.voids.unjudged -= 1;
-                self.voids.rejudges.retain(|ask| ask.ticket != ticket);
-            }
-            if self.flight.get(ticket).kind == HeldKind::VoidRecord {
-                self.void_record_failed(ticket);
-            }
+            held.visited = true;
+            visited.push(ticket);
+            self.mark(ticket);
             self.mark_followers(ticket);
+        }
+        for ticket in visited.drain(..) {
+            self.flight.get_mut(ticket).visited = false;
+        }
+        self.voids.visited = visited;
+    }
+
+    fn mark(&mut self, ticket: Ticket) {
+        let held = self.flight.get_mut(ticket);
+        assert!(
+            held.state == State::Open,
+            "sequence {} is settled and can't become void",
+            held.first
+        );
+        // A refusal that left behind a `sequenced` reply stands; what follows it does not.
+        if held.kind != HeldKind::Answer || !held.replied {
+            held.state = State::Voiding;
+            self.voids.marked.push(ticket);
+        }
+        if held.waits & WAIT_JUDGEMENT != 0 {
+            held.waits &= !WAIT_JUDGEMENT;
+            self.voids.unjudged -= 1;
+            self.voids.rejudges.retain(|ask| ask.ticket != ticket);
+        }
+        if self.flight.get(ticket).kind == HeldKind::VoidRecord {
+            self.void_record_failed(ticket);
         }
     }
 
     fn mark_followers(&mut self, ticket: Ticket) {
-        let next = self.flight.next_of_publisher(ticket);
+        let next = self.next_to_fall(ticket);
         #[cfg(test)]
         let next = next.filter(|_| !self.mutated(Mutation::SparePublisher));
         self.voids.marking.extend(next);
@@ -149,10 +161,23 @@ impl Ledger {
             dependent = None;
         }
         while let Some(on_this) = dependent {
-            dependent = self.flight.earlier_dependent(on_this);
+            dependent = self.flight.other_dependent(on_this);
             if self.flight.get(on_this).kind != HeldKind::Answer {
                 self.voids.marking.push(on_this);
             }
+        }
+    }
+
+    /// The next entry of the publisher that was not marked before. Those that were are passed by: an entry of a newer epoch
+    /// behind them falls too.
+    fn next_to_fall(&self, ticket: Ticket) -> Option<Ticket> {
+        let mut next = self.flight.next_of_publisher(ticket)?;
+        loop {
+            let held = self.flight.get(next);
+            if held.visited || !matches!(held.state, State::Voiding | State::Void) {
+                return Some(next);
+            }
+            next = self.flight.next_of_publisher(next)?;
         }
     }
 
@@ -215,7 +240,7 @@ impl Ledger {
             next_of_publisher: 0,
             next_of_group: 0,
             first_dependent: 0,
-            earlier_dependent: 0,
+            other_dependent: 0,
             code: 0,
             kind: HeldKind::VoidRecord,
             level: Level::Durable,
@@ -224,6 +249,7 @@ impl Ledger {
             replied: true,
             previous_replied: true,
             silent: true,
+            visited: false,
         };
         let (ticket, _) = self.flight.push(record, Some(batch));
         let members = std::mem::take(&mut self.voids.taken);
@@ -255,7 +281,9 @@ impl Ledger {
         }
         for &member in &members {
             self.answer(member);
-            if let Some(next) = self.flight.next_of_publisher(member) {
+            if let Some(next) = self.flight.next_of_publisher(member)
+                && self.flight.get(member).lets_next_go()
+            {
                 self.release(next, WAIT_PREVIOUS);
             }
             self.ask_again(member);
@@ -266,7 +294,7 @@ impl Ledger {
     fn ask_again(&mut self, ticket: Ticket) {
         let mut dependent = self.flight.first_dependent(ticket);
         while let Some(on_this) = dependent {
-            dependent = self.flight.earlier_dependent(on_this);
+            dependent = self.flight.other_dependent(on_this);
             let last = self.flight.next_of_publisher(on_this).is_none();
             let held = self.flight.get_mut(on_this);
             if held.kind != HeldKind::Answer || held.state != State::Open {
@@ -314,7 +342,6 @@ impl Ledger {
                     self.voids.unjudged -= 1;
                     let held = self.flight.get_mut(ticket);
                     (held.code, held.detail) = (code, detail);
-                    held.earlier_dependent = 0;
                     if let Some(on) = on {
                         held.waits |= WAIT_CONDITION;
                         self.flight.depend(ticket, on);
