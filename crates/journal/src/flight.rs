@@ -61,12 +61,12 @@ pub(crate) struct Held {
     pub(crate) epoch: u32,
     pub(crate) messages: u32,
     pub(crate) group: Group,
-    /// Distances to other tickets; 0 is none.
+    /// Distances to later tickets; 0 is none.
     pub(crate) next_of_publisher: u32,
     pub(crate) next_of_group: u32,
     pub(crate) first_dependent: u32,
-    /// Back to an earlier dependent of the same entry.
-    pub(crate) earlier_dependent: u32,
+    /// To another dependent of the same entry, before or after this one; 0 is none.
+    pub(crate) other_dependent: i32,
     pub(crate) code: u16,
     pub(crate) kind: HeldKind,
     pub(crate) level: Level,
@@ -76,6 +76,8 @@ pub(crate) struct Held {
     pub(crate) previous_replied: bool,
     /// Ends without a reply: it was entered anew.
     pub(crate) silent: bool,
+    /// Looked at by the marking under way.
+    pub(crate) visited: bool,
 }
 
 // Two cache lines at most: a stalled write holds everything received after it in the ring.
@@ -100,7 +102,7 @@ impl Held {
             next_of_publisher: 0,
             next_of_group: 0,
             first_dependent: 0,
-            earlier_dependent: 0,
+            other_dependent: 0,
             code,
             kind,
             level: entry.level,
@@ -109,6 +111,7 @@ impl Held {
             replied: false,
             previous_replied: true,
             silent: false,
+            visited: false,
         }
     }
 
@@ -143,14 +146,19 @@ impl Held {
         }
     }
 
-    /// Whether `settled_to` may pass it. A void entry holds it while its own batch is not known, so that no batch
+    /// Whether the next entry of the publisher need not wait: this one is settled or void, and so are all before it.
+    pub(crate) fn lets_next_go(&self) -> bool {
+        matches!(self.state, State::Settled | State::Void) && self.waits & WAIT_PREVIOUS == 0
+    }
+
+    /// Whether `settled_to` may pass it; an answer has no sequence. A void entry holds it while its own batch is not known, so that no batch
     /// that may still be missing lies at or below `settled_to`.
     pub(crate) fn passed(&self) -> bool {
         match self.state {
+            _ if self.kind == HeldKind::Answer => true,
             State::Settled => true,
             State::Void => self.waits & WAIT_BATCH == 0,
-            State::Open => self.kind == HeldKind::Answer,
-            State::Voiding => false,
+            State::Open | State::Voiding => false,
         }
     }
 }
@@ -233,11 +241,11 @@ impl Flight {
         forward(ticket, self.get(ticket).first_dependent)
     }
 
-    /// The entry before this one among those conditioned on the same.
-    pub(crate) fn earlier_dependent(&self, ticket: Ticket) -> Option<Ticket> {
-        match self.get(ticket).earlier_dependent {
+    /// The next one among those conditioned on the same entry.
+    pub(crate) fn other_dependent(&self, ticket: Ticket) -> Option<Ticket> {
+        match self.get(ticket).other_dependent {
             0 => None,
-            distance => Some(Ticket(ticket.0 - u64::from(distance))),
+            distance => Some(Ticket(ticket.0.wrapping_add_signed(distance.into()))),
         }
     }
 
@@ -277,13 +285,14 @@ impl Flight {
         self.batches.push_back(BatchTickets { number, first: ticket, end, done: false });
     }
 
-    /// Links an entry to the one it was conditioned on.
+    /// Puts an entry at the front of the list of those conditioned on another.
     pub(crate) fn depend(&mut self, ticket: Ticket, on: Ticket) {
-        let earlier = self.first_dependent(on);
+        let other = self.first_dependent(on);
         self.get_mut(on).first_dependent = distance(on, ticket);
-        if let Some(earlier) = earlier {
-            self.get_mut(ticket).earlier_dependent = distance(earlier, ticket);
-        }
+        self.get_mut(ticket).other_dependent = other.map_or(0, |other| {
+            let distance = other.0.wrapping_sub(ticket.0).cast_signed();
+            i32::try_from(distance).expect("the ring is bounded far below i32")
+        });
     }
 
     /// Links an entry behind another one of its group.

@@ -1,7 +1,7 @@
 //! The ledger: who may be answered what, and when. It is told what was entered and which batches are durable or failed,
 //! and tells which messages are settled or void and which replies leave.
 //!
-//! **Settled**: an entry is settled when its batch is durable, its publisher's previous entry is settled or void, and what
+//! **Settled**: an entry is settled when its batch is durable, its publisher's previous entries are settled or void, and what
 //! it was conditioned on is settled. An answer is a link of its publisher's chain too: as long as it rests on something open,
 //! nothing behind it is settled, since judging it again may take back what follows.
 //!
@@ -21,7 +21,9 @@
 use arioso_stream::Sequence;
 
 use crate::backend::Outcome;
-use crate::entry::{BatchNumber, Entry, Kind, Level, NO_PUBLISHER, Reply, SequenceRange, Ticket, Verdict};
+use crate::entry::{
+    BatchNumber, Entry, Kind, Level, NO_PUBLISHER, Reply, SequenceRange, Ticket, Verdict,
+};
 use crate::flight::{Flight, Held, HeldKind, State, WAIT_BATCH, WAIT_CONDITION, WAIT_PREVIOUS};
 use crate::groups::{GroupQueues, Groups};
 use crate::void::Voids;
@@ -118,7 +120,10 @@ impl Ledger {
     pub fn open_ranges(&self) -> impl Iterator<Item = SequenceRange> {
         let mut open = self.flight.iter_from(self.front).filter_map(|(_, held)| {
             let open = matches!(held.state, State::Open | State::Voiding) && held.records() > 0;
-            open.then(|| SequenceRange { first: held.first, last: held.last() })
+            open.then(|| SequenceRange {
+                first: held.first,
+                last: held.last(),
+            })
         });
         let mut ahead = open.next();
         std::iter::from_fn(move || {
@@ -147,7 +152,10 @@ impl Ledger {
     /// that nothing is entered on what will be void.
     pub fn enter(&mut self, entry: &Entry) -> Result<Ticket, Busy> {
         if self.room() == 0 {
-            return Err(Busy { entries: self.flight.len().max(self.replies.len()), entries_max: self.entries_max });
+            return Err(Busy {
+                entries: self.flight.len().max(self.replies.len()),
+                entries_max: self.entries_max,
+            });
         }
         self.voids.assert_all_taken();
         let answer = matches!(entry.kind, Kind::Answer { .. });
@@ -184,7 +192,12 @@ impl Ledger {
         if answer {
             return;
         }
-        assert!(entry.first > self.flight.last(), "sequence {} is entered after {}", entry.first, self.flight.last());
+        assert!(
+            entry.first > self.flight.last(),
+            "sequence {} is entered after {}",
+            entry.first,
+            self.flight.last()
+        );
         match entry.kind {
             Kind::Messages => {
                 assert!(entry.messages > 0, "an entry of no messages");
@@ -212,12 +225,16 @@ impl Ledger {
 
     fn link_behind(&mut self, previous: Ticket, ticket: Ticket, epoch: u32, answer: bool) {
         let before = self.flight.get(previous);
-        let (state, replied) = (before.state, before.replied);
-        let closed = matches!(state, State::Voiding | State::Void);
-        assert!(answer || !closed || epoch > before.epoch, "epoch {epoch} of publisher {} is closed", before.publisher);
+        let (waits, replied) = (!before.lets_next_go(), before.replied);
+        let closed = matches!(before.state, State::Voiding | State::Void);
+        assert!(
+            answer || !closed || epoch > before.epoch,
+            "epoch {epoch} of publisher {} is closed",
+            before.publisher
+        );
         let held = self.flight.get_mut(ticket);
         held.previous_replied = replied;
-        if matches!(state, State::Open | State::Voiding) {
+        if waits {
             held.waits |= WAIT_PREVIOUS;
         }
     }
@@ -238,35 +255,34 @@ impl Ledger {
         };
         for ticket in tickets.clone().map(Ticket) {
             let held = self.flight.get_mut(ticket);
-            if held.kind != HeldKind::Answer {
-                held.waits &= !WAIT_BATCH;
+            if held.kind == HeldKind::Answer {
+                continue;
+            }
+            // One after the other, so that what becomes settled together does so in its order.
+            held.waits &= !WAIT_BATCH;
+            if outcome == Outcome::Durable && held.state == State::Open && held.waits == 0 {
+                self.settle(ticket);
             }
         }
-        match outcome {
-            Outcome::Failed => self.void_batch(tickets),
-            _ => {
-                for ticket in tickets.map(Ticket) {
-                    let held = self.flight.get(ticket);
-                    if held.kind != HeldKind::Answer && held.state == State::Open && held.waits == 0 {
-                        self.settle(ticket);
-                    }
-                }
-            }
+        if outcome == Outcome::Failed {
+            self.void_batch(tickets);
         }
         self.retire();
     }
 
     /// Takes a reason to wait away; settles or answers when that was the last one.
     pub(crate) fn release(&mut self, ticket: Ticket, wait: u8) {
-        let held = self.flight.get_mut(ticket);
-        held.waits &= !wait;
-        if held.state != State::Open {
-            return;
-        }
-        if held.waits == 0 {
-            self.settling.push(ticket);
-        } else if held.decided() {
-            self.answer(ticket);
+        let mut at = Some(ticket);
+        while let Some(ticket) = at.take() {
+            let held = self.flight.get_mut(ticket);
+            held.waits &= !wait;
+            if held.state == State::Void && wait == WAIT_PREVIOUS {
+                at = self.flight.next_of_publisher(ticket);
+            } else if held.state == State::Open && held.waits == 0 {
+                self.settling.push(ticket);
+            } else if held.state == State::Open && held.decided() {
+                self.answer(ticket);
+            }
         }
     }
 
@@ -279,11 +295,18 @@ impl Ledger {
     pub(crate) fn settle_all(&mut self) {
         while let Some(ticket) = self.settling.pop() {
             let held = self.flight.get_mut(ticket);
-            debug_assert!(held.state == State::Open && held.waits == 0);
+            if held.state != State::Open {
+                // Let go by two void entries at once.
+                continue;
+            }
+            debug_assert_eq!(held.waits, 0);
             held.state = State::Settled;
             let kind = held.kind;
             if held.records() > 0 {
-                let range = SequenceRange { first: held.first, last: held.last() };
+                let range = SequenceRange {
+                    first: held.first,
+                    last: held.last(),
+                };
                 SequenceRange::push(&mut self.settled, range);
             }
             if let Some(next) = self.flight.next_of_publisher(ticket) {
@@ -291,7 +314,7 @@ impl Ledger {
             }
             let mut dependent = self.flight.first_dependent(ticket);
             while let Some(on_this) = dependent {
-                dependent = self.flight.earlier_dependent(on_this);
+                dependent = self.flight.other_dependent(on_this);
                 self.release(on_this, WAIT_CONDITION);
             }
             if kind == HeldKind::VoidRecord {
@@ -367,7 +390,10 @@ impl Ledger {
                 continue;
             }
             held.replied = true;
-            self.replies.push(Reply { verdict: Verdict::Unknown, ..reply(held) });
+            self.replies.push(Reply {
+                verdict: Verdict::Unknown,
+                ..reply(held)
+            });
         }
     }
 
@@ -381,9 +407,18 @@ fn reply(held: &Held) -> Reply {
     let verdict = match (held.kind, held.state) {
         (HeldKind::Answer, State::Void) => Verdict::Reopen,
         (_, State::Void) => Verdict::Failed,
-        (HeldKind::Answer, _) if held.code != 0 => Verdict::Refused { code: held.code, detail: held.detail },
-        (HeldKind::Answer, _) => Verdict::Ok { first: Sequence(held.detail), level: held.level },
-        _ => Verdict::Ok { first: held.first, level: held.level },
+        (HeldKind::Answer, _) if held.code != 0 => Verdict::Refused {
+            code: held.code,
+            detail: held.detail,
+        },
+        (HeldKind::Answer, _) => Verdict::Ok {
+            first: Sequence(held.detail),
+            level: held.level,
+        },
+        _ => Verdict::Ok {
+            first: held.first,
+            level: held.level,
+        },
     };
     Reply {
         tag: held.tag,

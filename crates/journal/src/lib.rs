@@ -10,7 +10,11 @@ pub mod ledger;
 pub mod void;
 
 #[cfg(test)]
+mod model_tests;
+#[cfg(test)]
 mod mutation;
+#[cfg(test)]
+mod scenario_tests;
 
 pub use backend::{Backend, Completion, Outcome, Room, Write};
 pub use entry::{BatchNumber, Entry, Kind, Level, NO_PUBLISHER, Reply, SequenceRange, Ticket, Verdict};

@@ -13,7 +13,9 @@ use std::ops::Range;
 use arioso_stream::Sequence;
 
 use crate::entry::{BatchNumber, Level, NO_PUBLISHER, SequenceRange, Ticket};
-use crate::flight::{Held, HeldKind, State, WAIT_BATCH, WAIT_CONDITION, WAIT_JUDGEMENT, WAIT_PREVIOUS};
+use crate::flight::{
+    Held, HeldKind, State, WAIT_BATCH, WAIT_CONDITION, WAIT_JUDGEMENT, WAIT_PREVIOUS,
+};
 use crate::groups::Group;
 use crate::ledger::{Busy, Ledger};
 
@@ -77,13 +79,17 @@ pub(crate) struct Voids {
     pub(crate) rejudges: Vec<Rejudge>,
     /// Answers told to the caller and not judged.
     unjudged: usize,
-    /// Entries to be marked; empty between calls.
+    /// Entries to be marked, and those looked at; empty between calls.
     marking: Vec<Ticket>,
+    visited: Vec<Ticket>,
 }
 
 impl Voids {
     pub(crate) fn assert_all_taken(&self) {
-        assert!(self.marked.is_empty(), "a void request waits: it is taken before anything is entered");
+        assert!(
+            self.marked.is_empty(),
+            "a void request waits: it is taken before anything is entered"
+        );
         assert!(
             self.unjudged == 0,
             "{} answers wait to be judged again: they are judged before anything is entered",
@@ -103,34 +109,49 @@ impl Ledger {
         self.mark_all();
     }
 
-    /// Marks what waits to be marked, and everything that falls with it.
+    /// Marks what waits to be marked, and everything that falls with it. Each entry is looked at once.
     fn mark_all(&mut self) {
+        let mut visited = std::mem::take(&mut self.voids.visited);
         while let Some(ticket) = self.voids.marking.pop() {
             let held = self.flight.get_mut(ticket);
-            if matches!(held.state, State::Voiding | State::Void) {
+            if matches!(held.state, State::Voiding | State::Void) || held.visited {
                 continue;
             }
-            assert!(held.state == State::Open, "sequence {} is settled and can't become void", held.first);
-            // A refusal that left behind a `sequenced` reply stands; what follows it does not.
-            if held.kind != HeldKind::Answer || !held.replied {
-                held.state = State::Voiding;
-                self.voids.marked.push(ticket);
-            }
-            let unjudged = held.waits & WAIT_JUDGEMENT != 0;
-            held.waits &= !WAIT_JUDGEMENT;
-            if unjudged {
-                self.voids.unjudged -= 1;
-                self.voids.rejudges.retain(|ask| ask.ticket != ticket);
-            }
-            if self.flight.get(ticket).kind == HeldKind::VoidRecord {
-                self.void_record_failed(ticket);
-            }
+            held.visited = true;
+            visited.push(ticket);
+            self.mark(ticket);
             self.mark_followers(ticket);
+        }
+        for ticket in visited.drain(..) {
+            self.flight.get_mut(ticket).visited = false;
+        }
+        self.voids.visited = visited;
+    }
+
+    fn mark(&mut self, ticket: Ticket) {
+        let held = self.flight.get_mut(ticket);
+        assert!(
+            held.state == State::Open,
+            "sequence {} is settled and can't become void",
+            held.first
+        );
+        // A refusal that left behind a `sequenced` reply stands; what follows it does not.
+        if held.kind != HeldKind::Answer || !held.replied {
+            held.state = State::Voiding;
+            self.voids.marked.push(ticket);
+        }
+        if held.waits & WAIT_JUDGEMENT != 0 {
+            held.waits &= !WAIT_JUDGEMENT;
+            self.voids.unjudged -= 1;
+            self.voids.rejudges.retain(|ask| ask.ticket != ticket);
+        }
+        if self.flight.get(ticket).kind == HeldKind::VoidRecord {
+            self.void_record_failed(ticket);
         }
     }
 
     fn mark_followers(&mut self, ticket: Ticket) {
-        let next = self.flight.next_of_publisher(ticket);
+        let next = self.next_to_fall(ticket);
         #[cfg(test)]
         let next = next.filter(|_| !self.mutated(Mutation::SparePublisher));
         self.voids.marking.extend(next);
@@ -140,10 +161,23 @@ impl Ledger {
             dependent = None;
         }
         while let Some(on_this) = dependent {
-            dependent = self.flight.earlier_dependent(on_this);
+            dependent = self.flight.other_dependent(on_this);
             if self.flight.get(on_this).kind != HeldKind::Answer {
                 self.voids.marking.push(on_this);
             }
+        }
+    }
+
+    /// The next entry of the publisher that was not marked before. Those that were are passed by: an entry of a newer epoch
+    /// behind them falls too.
+    fn next_to_fall(&self, ticket: Ticket) -> Option<Ticket> {
+        let mut next = self.flight.next_of_publisher(ticket)?;
+        loop {
+            let held = self.flight.get(next);
+            if held.visited || !matches!(held.state, State::Voiding | State::Void) {
+                return Some(next);
+            }
+            next = self.flight.next_of_publisher(next)?;
         }
     }
 
@@ -184,9 +218,16 @@ impl Ledger {
         );
         let entries_max = 2 * self.entries_max();
         if self.flight.len() >= entries_max {
-            return Err(Busy { entries: self.flight.len(), entries_max });
+            return Err(Busy {
+                entries: self.flight.len(),
+                entries_max,
+            });
         }
-        assert!(first > self.flight.last(), "sequence {first} is entered after {}", self.flight.last());
+        assert!(
+            first > self.flight.last(),
+            "sequence {first} is entered after {}",
+            self.flight.last()
+        );
         let record = Held {
             tag: 0,
             first_publisher_sequence: 0,
@@ -199,7 +240,7 @@ impl Ledger {
             next_of_publisher: 0,
             next_of_group: 0,
             first_dependent: 0,
-            earlier_dependent: 0,
+            other_dependent: 0,
             code: 0,
             kind: HeldKind::VoidRecord,
             level: Level::Durable,
@@ -208,6 +249,7 @@ impl Ledger {
             replied: true,
             previous_replied: true,
             silent: true,
+            visited: false,
         };
         let (ticket, _) = self.flight.push(record, Some(batch));
         let members = std::mem::take(&mut self.voids.taken);
@@ -221,7 +263,8 @@ impl Ledger {
 
     fn take_record(&mut self, ticket: Ticket) -> Vec<Ticket> {
         let at = self.voids.records.iter().position(|(t, _)| *t == ticket);
-        at.map(|at| self.voids.records.swap_remove(at).1).unwrap_or_default()
+        at.map(|at| self.voids.records.swap_remove(at).1)
+            .unwrap_or_default()
     }
 
     /// The void record itself was not written: what it held is asked for again.
@@ -238,7 +281,9 @@ impl Ledger {
         }
         for &member in &members {
             self.answer(member);
-            if let Some(next) = self.flight.next_of_publisher(member) {
+            if let Some(next) = self.flight.next_of_publisher(member)
+                && self.flight.get(member).lets_next_go()
+            {
                 self.release(next, WAIT_PREVIOUS);
             }
             self.ask_again(member);
@@ -249,7 +294,7 @@ impl Ledger {
     fn ask_again(&mut self, ticket: Ticket) {
         let mut dependent = self.flight.first_dependent(ticket);
         while let Some(on_this) = dependent {
-            dependent = self.flight.earlier_dependent(on_this);
+            dependent = self.flight.other_dependent(on_this);
             let last = self.flight.next_of_publisher(on_this).is_none();
             let held = self.flight.get_mut(on_this);
             if held.kind != HeldKind::Answer || held.state != State::Open {
@@ -275,7 +320,10 @@ impl Ledger {
 
     /// Tells what judging an answer again came to.
     pub fn judged(&mut self, ticket: Ticket, judgement: Judgement) {
-        assert!(self.flight.get(ticket).waits & WAIT_JUDGEMENT != 0, "nobody asked for a judgement");
+        assert!(
+            self.flight.get(ticket).waits & WAIT_JUDGEMENT != 0,
+            "nobody asked for a judgement"
+        );
         match judgement {
             Judgement::Anew => {
                 let last = self.flight.next_of_publisher(ticket).is_none();
@@ -284,13 +332,16 @@ impl Ledger {
                 self.flight.get_mut(ticket).silent = true;
                 self.release(ticket, WAIT_JUDGEMENT);
             }
-            Judgement::Answer { code, detail, conditioned_on } => match self.rests_on(conditioned_on) {
+            Judgement::Answer {
+                code,
+                detail,
+                conditioned_on,
+            } => match self.rests_on(conditioned_on) {
                 Some(on) if on > ticket => self.withdraw(ticket),
                 on => {
                     self.voids.unjudged -= 1;
                     let held = self.flight.get_mut(ticket);
                     (held.code, held.detail) = (code, detail);
-                    held.earlier_dependent = 0;
                     if let Some(on) = on {
                         held.waits |= WAIT_CONDITION;
                         self.flight.depend(ticket, on);
