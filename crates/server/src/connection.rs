@@ -4,12 +4,12 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::clock::Clock;
+use crate::history::Supplied;
 use crate::node::Node;
 use crate::output::Output;
 use crate::session::{Read, Session, Wishes};
@@ -30,7 +30,7 @@ where
     let mut session = Session::new(Arc::clone(&node), clock.mono());
     let mailbox = Arc::clone(session.mailbox());
     let mut out = Output::default();
-    let mut reads: JoinSet<(u16, Result<Bytes, String>)> = JoinSet::new();
+    let mut reads: JoinSet<(u16, Result<Supplied, String>)> = JoinSet::new();
     loop {
         let wishes = session.turn(clock.now(), &mut out);
         let Wishes { reads: wanted, again, close } = wishes;

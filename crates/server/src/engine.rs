@@ -17,19 +17,19 @@ use arioso_journal::{
     BatchNumber, Completion, Entry, Group, Groups, Judgement, Kind, Ledger, Level, NO_PUBLISHER, Outcome, Rejudge,
     Reply, Room, SequenceRange, VoidSet, group_of,
 };
-use arioso_store::batch::{BatchParts, NameKind as StoredKind, NamesBuilder, Run};
+use arioso_store::batch::{BatchParts, NamesBuilder};
 use arioso_stream::filter::Filter;
 use arioso_stream::names::Names;
 use arioso_stream::order::{
-    Batch, Holder, NameKind, OpenRefused, Opened, Order, Publish, PublisherKey, Verdict, VerdictKind,
+    Batch, Holder, OpenRefused, Opened, Order, Publish, PublisherKey, Verdict, VerdictKind,
 };
 use arioso_stream::topic::TopicId;
 use arioso_stream::Sequence;
 use arioso_wire::Code;
-use hashbrown::HashMap;
+use std::collections::HashMap;
 use parking_lot::RwLock;
 
-use crate::mailbox::{About, Address, Mail, Mailbox};
+use crate::mailbox::{Address, Mail, Mailbox};
 
 /// Entries in flight: at 96 bytes each, 100 MB at the ceiling.
 pub const ENTRIES_MAX: usize = 1 << 20;
@@ -439,20 +439,8 @@ impl Engine {
         self.synced_told = self.synced_to;
         let mut names = NamesBuilder::default();
         for name in &batch.names {
-            let kind = match name.kind {
-                NameKind::Topic => StoredKind::Topic,
-                NameKind::Publisher => StoredKind::Publisher,
-            };
-            names.push(kind, name.id, &name.name);
+            names.push(name.kind, name.id, &name.name);
         }
-        let run = |run: &arioso_stream::order::Run| Run {
-            publisher: run.publisher,
-            epoch: run.epoch,
-            first_publisher_sequence: run.first_publisher_sequence,
-            messages: run.messages,
-            stored_before: run.stored_before,
-            first_sequence: run.first_sequence.0,
-        };
         BatchParts {
             number: batch.number,
             first_sequence: batch.first.0,
@@ -464,7 +452,7 @@ impl Engine {
             server_epoch: self.server_epoch,
             records_count: batch.record_count,
             names: names.take(),
-            runs: batch.runs.iter().map(run).collect(),
+            runs: batch.runs,
             records: batch.records,
             records_crc: 0,
         }

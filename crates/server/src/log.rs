@@ -100,7 +100,8 @@ impl<B: Backend> Log<B> {
     }
 
     fn submit(&mut self) {
-        for mut batch in self.batches.drain(..) {
+        let mut batches = std::mem::take(&mut self.batches);
+        for mut batch in batches.drain(..) {
             batch.records_crc = crc32c::crc32c(&batch.records);
             let mut header = Vec::with_capacity(batch.header_bytes());
             batch.encode_header(Place { incarnation: 0, offset: 0, previous_checksum: 0 }, &mut header);
@@ -110,6 +111,7 @@ impl<B: Backend> Log<B> {
             let number = BatchNumber(batch.number);
             self.backend.submit(Write { number, header: header.into(), records: batch.records });
         }
+        self.batches = batches;
     }
 
     fn append(&mut self, batch: &BatchParts) {

@@ -11,9 +11,7 @@ use std::sync::Arc;
 
 use arioso_stream::tip::{ReadState, Selector, Slice, TipCursor};
 use arioso_stream::Sequence;
-use bytes::Bytes;
-
-use crate::history::{HistoryCursor, HistoryStep, ReadRequest};
+use crate::history::{HistoryCursor, HistoryStep, ReadRequest, Supplied};
 use crate::metrics::add;
 use crate::node::Node;
 
@@ -53,26 +51,32 @@ enum Mode {
 /// The cursor.
 pub struct Reader {
     mode: Mode,
+    filters: Arc<[Box<str>]>,
 }
 
 impl Reader {
     /// Begins at the first message at or above `next`.
-    pub fn new(node: &Node, next: Sequence) -> Reader {
+    pub fn new(node: &Node, next: Sequence, filters: Arc<[Box<str>]>) -> Reader {
         let in_tip = next >= node.tip.first_sequence();
         let mode = if in_tip {
             Mode::Tip(TipCursor::new(Arc::clone(&node.tip), next))
         } else {
-            Mode::History(Box::new(HistoryCursor::new(next)))
+            Mode::History(Box::new(HistoryCursor::new(next, Arc::clone(&filters))))
         };
-        Reader { mode }
+        Reader { mode, filters }
     }
 
     /// Bytes that were needed.
-    pub fn supply(&mut self, read: Result<Bytes, String>) {
+    pub fn supply(&mut self, read: Result<Supplied, String>) {
         match &mut self.mode {
             Mode::History(cursor) => cursor.supply(read),
             Mode::Tip(_) => panic!("the tip asks for no bytes"),
         }
+    }
+
+    /// Where it would go on from, elsewhere.
+    pub fn seek(&mut self, node: &Node, next: Sequence) {
+        *self = Reader::new(node, next, Arc::clone(&self.filters));
     }
 
     /// Reads on, up to a budget.
@@ -85,7 +89,7 @@ impl Reader {
                     if matches!(end.state, ReadState::FellOff(_)) && out.is_empty() {
                         add(&node.counters.falls, 1);
                         let next = cursor.next().max(before);
-                        self.mode = Mode::History(Box::new(HistoryCursor::new(next)));
+                        self.mode = Mode::History(Box::new(HistoryCursor::new(next, Arc::clone(&self.filters))));
                         continue;
                     }
                     let passed_bytes: usize = out.iter().map(|slice| slice.bytes.len()).sum();
@@ -101,7 +105,7 @@ impl Reader {
                         self.mode = Mode::Tip(TipCursor::new(Arc::clone(&node.tip), next));
                         continue;
                     }
-                    match cursor.step(node, selector, budget, out) {
+                    match cursor.step(node, selector, out) {
                         HistoryStep::Read { through, passed_bytes } => {
                             return Step::Read { through, passed_bytes, at_end: false };
                         }
@@ -112,7 +116,7 @@ impl Reader {
                             if next >= node.tip.first_sequence() {
                                 self.mode = Mode::Tip(TipCursor::new(Arc::clone(&node.tip), next));
                             } else {
-                                self.mode = Mode::History(Box::new(HistoryCursor::new(next)));
+                                self.mode = Mode::History(Box::new(HistoryCursor::new(next, Arc::clone(&self.filters))));
                             }
                         }
                         HistoryStep::Trimmed { first } => return Step::Trimmed { wanted: cursor.next(), first },

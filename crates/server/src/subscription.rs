@@ -17,7 +17,7 @@ use arioso_stream::Sequence;
 use arioso_wire::{Code, Frame, Safe, Trimmed};
 use bytes::Bytes;
 
-use crate::history::ReadRequest;
+use crate::history::{ReadRequest, Supplied};
 use crate::hub::Bell;
 use crate::metrics::add;
 use crate::node::Node;
@@ -87,6 +87,8 @@ pub struct Begins {
     pub until: Option<Sequence>,
     /// Bytes that may be sent.
     pub credit: u64,
+    /// The filters.
+    pub filters: Arc<[Box<str>]>,
 }
 
 impl Subscription {
@@ -105,7 +107,7 @@ impl Subscription {
             id,
             bell,
             selection,
-            reader: Reader::new(node, begins.first),
+            reader: Reader::new(node, begins.first, begins.filters),
             credit: begins.credit,
             until: begins.until,
             not_before: begins.not_before,
@@ -127,7 +129,7 @@ impl Subscription {
 
     /// After `trimmed`: goes on here.
     pub fn go_on(&mut self, node: &Node, next: Sequence) {
-        self.reader = Reader::new(node, next);
+        self.reader.seek(node, next);
         self.through = self.through.max(Sequence(next.0.saturating_sub(1)));
     }
 
@@ -137,7 +139,7 @@ impl Subscription {
     }
 
     /// Bytes that the turn [`Turn::Reads`] asked for.
-    pub fn supply(&mut self, read: Result<Bytes, String>) {
+    pub fn supply(&mut self, read: Result<Supplied, String>) {
         self.reader.supply(read);
     }
 

@@ -19,10 +19,10 @@ use arioso_wire::{
     CHANNEL_CONNECTION, Code, ErrorFrame, Frame, FrameReader, Goodbye, Hello, MAGIC, Ping, Pong, Request, Text, Welcome,
     negotiate,
 };
-use hashbrown::HashMap;
+use std::collections::HashMap;
 
 use crate::clock::Now;
-use crate::history::ReadRequest;
+use crate::history::{ReadRequest, Supplied};
 use crate::mailbox::{Mail, Mailbox};
 use crate::metrics::{add, sub};
 use crate::node::Node;
@@ -121,7 +121,7 @@ impl Session {
     }
 
     /// Bytes that a read asked for arrived, or why they did not.
-    pub fn supply(&mut self, channel: u16, read: Result<bytes::Bytes, String>) {
+    pub fn supply(&mut self, channel: u16, read: Result<Supplied, String>) {
         self.subscriptions.supply(channel, read);
     }
 

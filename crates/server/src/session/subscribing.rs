@@ -13,9 +13,10 @@ use arioso_wire::{
     Begin, CHANNEL_CONNECTION, Code, Ended, FilterPieces, Frame, ListWriter, MoreFilters, Names as NamesFrame,
     Subscribe, Subscribed,
 };
-use hashbrown::HashMap;
+use std::collections::HashMap;
 
 use super::{Read, Session};
+use crate::history::Supplied;
 use crate::metrics::{add, sub};
 use crate::node::Node;
 use crate::output::Output;
@@ -123,7 +124,7 @@ impl Session {
         let heard = node.hub.lock().add(&filters, Arc::clone(&self.mailbox), channel);
         let heard = heard.map_err(|bad| refuse(Code::TooManyFilters, bad.to_string()))?;
         let id = heard.0;
-        let begins = match begins(&node, &subscribe) {
+        let begins = match begins(&node, &subscribe, &filters) {
             Ok(begins) => begins,
             Err((code, text)) => {
                 node.hub.lock().remove(id);
@@ -135,6 +136,7 @@ impl Session {
             starts_at: begins.first,
             newest_settled: settled,
             first_kept: node.history.first_kept(),
+            holder_epoch: 0,
         };
         out.push(channel, &Frame::Subscribed(subscribed));
         let selection = Selection::new(&filters, &node.names.read());
@@ -147,7 +149,7 @@ impl Session {
 }
 
 /// Where a subscription begins and ends.
-fn begins(node: &Node, subscribe: &Subscribe) -> Result<Begins, (Code, String)> {
+fn begins(node: &Node, subscribe: &Subscribe, filters: &FilterSet) -> Result<Begins, (Code, String)> {
     let settled = node.engine.lock().settled_to();
     let (first, not_before) = match subscribe.begin {
         Begin::Start => (node.history.first_kept(), None),
@@ -164,6 +166,7 @@ fn begins(node: &Node, subscribe: &Subscribe) -> Result<Begins, (Code, String)> 
         not_before,
         until: subscribe.until_end.then_some(settled),
         credit: subscribe.credit_bytes,
+        filters: filters.iter().map(|filter| filter.as_str().into()).collect(),
     })
 }
 
@@ -200,7 +203,7 @@ impl Subscriptions {
         }
     }
 
-    pub fn supply(&mut self, channel: u16, read: Result<bytes::Bytes, String>) {
+    pub fn supply(&mut self, channel: u16, read: Result<Supplied, String>) {
         // It may have been ended while the disk was busy.
         if let Some(subscription) = self.by_channel.get_mut(&channel).filter(|s| s.busy) {
             subscription.supply(read);
