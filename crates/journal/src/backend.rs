@@ -21,7 +21,8 @@
 //! | `Failed` | never | the statement was refused and the transaction is known to be rolled back |
 //! | `room` | the free bytes of the disk above its reserve | connections that are free |
 //! | `confirm` | nothing to do: the directory's lock is held | reads the epoch row; another epoch is `Fenced` |
-//! | `replay` | scans segments by docs/format.md section 3.1 | bumps the epoch row `FOR UPDATE` and reads the rows; the transaction stays open until the first write, which holds the void records and the number floor, is committed with it |
+//! | `stop` | writes `epoch` with the clean mark | the same in the epoch row |
+//! | `replay` | scans segments by docs/format.md section 3.1, removes the clean mark | bumps the epoch row `FOR UPDATE` and reads the rows; the transaction stays open until the first write, which holds the void records and the number floor, is committed with it |
 
 use std::ops::RangeInclusive;
 
@@ -124,7 +125,8 @@ pub struct ReplayEnd {
 /// Makes batches durable.
 pub trait Backend: Send {
     /// Reads back what is durable: every good batch whose last sequence is at or above `from`. Called once, before the first
-    /// `submit`. The first write after it is durable together with whatever makes this server the only one.
+    /// `submit`. When it returns, the mark of a clean stop is gone, durably; the first write after it is durable together with
+    /// whatever makes this server the only one.
     fn replay(&mut self, from: Sequence, replay: &mut dyn Replay) -> Result<ReplayEnd, Error>;
 
     /// What can be taken now. A promise until the next `submit`.
@@ -141,4 +143,7 @@ pub trait Backend: Send {
     /// the newest (a refusal, a publisher's last number, the end of a subscription) leave after it or after a commit begun
     /// as late.
     fn confirm(&mut self) -> Result<(), Error>;
+
+    /// Marks a clean stop: numbering goes on at `next`, stamps at `timestamp`. Called last, with no write in flight.
+    fn stop(&mut self, next: Sequence, timestamp: i64) -> Result<(), Error>;
 }

@@ -7,7 +7,11 @@ mod error;
 mod flight;
 pub mod groups;
 pub mod ledger;
+pub mod memory;
+pub mod replay;
+pub mod settings;
 pub mod void;
+pub mod write_slots;
 
 #[cfg(test)]
 mod model_tests;

@@ -15,6 +15,7 @@ use crate::entry::{BatchNumber, Entry, Kind, Level, NO_PUBLISHER, Reply, Sequenc
 use crate::groups::{Group, Groups, group_of};
 use crate::ledger::Ledger;
 use crate::mutation::Mutation;
+use crate::replay::{BatchSummary, Condition, Run, replay_voids};
 use crate::void::{Judgement, Rejudge};
 
 const PUBLISHERS: u32 = 5;
@@ -84,8 +85,12 @@ struct Seen {
     marked: bool,
     void: bool,
     out: bool,
-    /// For a void record: what it holds.
+    /// For a void record: what it holds, as long as it is in flight, and for ever.
     holds: Vec<usize>,
+    held: Vec<usize>,
+    /// The publisher's own number of the first message, and the one stored before it.
+    number: u64,
+    before: u64,
 }
 
 impl Seen {
@@ -266,6 +271,17 @@ impl Model {
         again
     }
 
+    /// The last number of a publisher that is stored, as far as is known.
+    fn stored(&self, publisher: u32) -> u64 {
+        let stored = self.seen.iter().filter(|seen| {
+            seen.entry.publisher == publisher && seen.entry.kind == Kind::Messages && !seen.marked
+        });
+        stored
+            .map(|seen| seen.number + u64::from(seen.entry.messages) - 1)
+            .next_back()
+            .unwrap_or(0)
+    }
+
     /// The entry a sequence belongs to.
     fn at(&self, sequence: Sequence) -> Option<usize> {
         self.seen
@@ -311,6 +327,8 @@ struct Pair {
     next: u64,
     random: u64,
     settled: BTreeSet<u64>,
+    /// `settled_to` when the batch of each number was closed.
+    settled_to: Vec<Sequence>,
 }
 
 impl Pair {
@@ -328,6 +346,7 @@ impl Pair {
             next: 1,
             random,
             settled: BTreeSet::new(),
+            settled_to: vec![Sequence::ZERO],
         }
     }
 
@@ -395,6 +414,9 @@ impl Pair {
             void: false,
             out: false,
             holds: Vec::new(),
+            held: Vec::new(),
+            before: self.model.stored(publisher),
+            number: self.model.stored(publisher) + 1,
         };
         self.next += seen.records();
         self.model.seen.push(seen);
@@ -433,6 +455,7 @@ impl Pair {
         (record.entry.first, record.entry.batch) = (first, batch);
         (record.known, record.on, record.void_record) = (None, None, true);
         (record.marked, record.void, record.out) = (false, false, false);
+        record.held.clone_from(&holds);
         record.holds = holds;
         self.model.seen.push(record);
         self.next += 1;
@@ -477,6 +500,7 @@ impl Pair {
             Op::Cursor => self.enter(NO_PUBLISHER, Kind::Control, 0, false, None),
             Op::Write => {
                 self.written.push(self.batch);
+                self.settled_to.push(self.ledger.settled_to());
                 self.batch += 1;
             }
             Op::Known { which, failed } => {
@@ -665,6 +689,119 @@ impl Pair {
     }
 }
 
+/// A crash: what is durable is what was known to be, and by chance some of what was being written. Replay takes back exactly
+/// what stands on nothing, nothing that was settled, and keeps nothing that was answered `failed`.
+fn crash(pair: &mut Pair) -> Result<(), String> {
+    let mut durable: BTreeSet<u64> = BTreeSet::new();
+    for batch in std::mem::take(&mut pair.written) {
+        if pair.random(2) == 0 {
+            durable.insert(batch);
+        }
+    }
+    let seen = &pair.model.seen;
+    let known = seen
+        .iter()
+        .filter(|seen| seen.known == Some(Outcome::Durable));
+    durable.extend(known.map(|seen| seen.entry.batch.0));
+    let settled_to = durable.iter().map(|batch| pair.settled_to[*batch as usize]);
+    let settled_to = settled_to.max().unwrap_or_default();
+    let batches = summaries(seen, &durable);
+    let stored = |publisher| {
+        let below = seen.iter().filter(|seen| {
+            let message = seen.entry.publisher == publisher && seen.entry.kind == Kind::Messages;
+            message && !seen.marked && seen.range().last <= settled_to
+        });
+        below
+            .map(|seen| seen.number + u64::from(seen.entry.messages) - 1)
+            .next_back()
+            .unwrap_or(0)
+    };
+    let set = replay_voids(&batches, Some(BatchNumber(0)), settled_to, stored);
+
+    let told = |sequence| {
+        batches
+            .iter()
+            .any(|b| b.voids.iter().any(|r| r.contains(sequence)))
+    };
+    let mut kept = vec![false; seen.len()];
+    let mut want = Vec::new();
+    for (at, one) in seen.iter().enumerate() {
+        if one.entry.kind != Kind::Messages || !durable.contains(&one.entry.batch.0) {
+            continue;
+        }
+        let (first, below) = (one.entry.first, one.entry.first <= settled_to);
+        // The entry that stored the number before it: the newest one, if a number was sent again.
+        let previous = (0..at).rev().find(|before| {
+            let earlier = &seen[*before];
+            let numbers = earlier.number..earlier.number + u64::from(earlier.entry.messages);
+            pair.model.same_publisher(*before, at)
+                && earlier.entry.kind == Kind::Messages
+                && numbers.contains(&one.before)
+        });
+        let rests = |on: Option<usize>| on.is_none_or(|on| kept[on]);
+        kept[at] = !told(first) && (below || (rests(previous) && rests(one.on)));
+        if !kept[at] && !told(first) {
+            SequenceRange::push(&mut want, one.range());
+        }
+        if one.out && one.void && kept[at] {
+            return Err(format!("{first} was answered `failed` and is kept"));
+        }
+    }
+    same("voided by replay", &set.ranges, &want)?;
+    let lost = seen.iter().zip(&kept).find(|(seen, kept)| {
+        seen.entry.kind == Kind::Messages && pair.settled.contains(&seen.entry.first.0) && !**kept
+    });
+    match lost {
+        Some((seen, _)) => Err(format!("{} was settled and is lost", seen.entry.first)),
+        None => Ok(()),
+    }
+}
+
+fn summaries(seen: &[Seen], durable: &BTreeSet<u64>) -> Vec<BatchSummary> {
+    let mut batches: Vec<BatchSummary> = Vec::new();
+    for number in durable {
+        let mut batch = BatchSummary {
+            number: BatchNumber(*number),
+            ..BatchSummary::default()
+        };
+        let before = seen
+            .iter()
+            .filter(|seen| !seen.answer() && seen.entry.batch.0 < *number);
+        batch.given_before = before
+            .map(|seen| seen.range().last)
+            .max()
+            .unwrap_or_default();
+        let inside = |seen: &&Seen| !seen.answer() && seen.entry.batch.0 == *number;
+        for one in seen.iter().filter(inside) {
+            let held = one
+                .held
+                .iter()
+                .map(|at| &seen[*at])
+                .filter(|seen| !seen.answer());
+            batch.voids.extend(held.map(Seen::range));
+            if one.entry.kind != Kind::Messages {
+                continue;
+            }
+            batch.runs.push(Run {
+                publisher: one.entry.publisher,
+                epoch: one.entry.epoch,
+                first_publisher_sequence: one.number,
+                messages: one.entry.messages,
+                before: one.before,
+                first: one.entry.first,
+            });
+            batch
+                .conditions
+                .extend(one.entry.conditioned_on.map(|named| Condition {
+                    sequence: one.entry.first,
+                    named,
+                }));
+        }
+        batches.push(batch);
+    }
+    batches
+}
+
 fn same<T: PartialEq + std::fmt::Debug>(what: &str, got: &T, want: &T) -> Result<(), String> {
     if got == want {
         return Ok(());
@@ -694,6 +831,22 @@ proptest! {
         (groups, ops, random) in run()
     ) {
         check(groups, &ops, random, None).map_err(TestCaseError::fail)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(Config { cases: 1500, failure_persistence: None, ..Config::default() })]
+
+    #[test]
+    fn a_replay_after_a_crash_keeps_what_was_settled_and_takes_back_what_stands_on_nothing(
+        (groups, ops, random) in run()
+    ) {
+        let mut pair = Pair::new(groups, random, None);
+        for op in &ops {
+            pair.step(op);
+            pair.compare().map_err(TestCaseError::fail)?;
+        }
+        crash(&mut pair).map_err(TestCaseError::fail)?;
     }
 }
 
