@@ -32,3 +32,7 @@ pub mod clock;
 pub mod connection;
 
 pub mod http;
+
+pub mod assemble;
+
+pub mod threads;

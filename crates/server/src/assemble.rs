@@ -1,0 +1,95 @@
+//! Puts a bus together from what a start found.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use arioso_disk::Disk;
+use arioso_journal::{Groups, Ledger, settings};
+use arioso_store::segment::SegmentTable;
+use arioso_store::voids::Voids;
+use arioso_stream::Sequence;
+use arioso_stream::names::Names;
+use arioso_stream::order::{Order, OrderLimits, PublisherState, Resume, TopicCounts};
+use arioso_stream::tip::{TipConfig, TipWriter};
+use parking_lot::{Condvar, Mutex, RwLock};
+
+use crate::engine::{ENTRIES_MAX, Engine, Start};
+use crate::history::History;
+use crate::hub::Hub;
+use crate::metrics::Counters;
+use crate::node::{Identity, Node};
+use crate::settings::Settings;
+
+/// What a start found.
+pub struct Found {
+    /// Who the stream is.
+    pub identity: Identity,
+    /// Where the order goes on.
+    pub resume: Resume,
+    /// The last batch; durable.
+    pub last_batch: u64,
+    /// Everything at or below is settled or void.
+    pub settled_to: Sequence,
+    /// Every topic that has a message, by name.
+    pub names: Names,
+    /// Its counts.
+    pub topics: Vec<(u32, TopicCounts)>,
+    /// No topic id below is new.
+    pub topic_floor: u32,
+    /// Named publishers.
+    pub publishers: Vec<PublisherState>,
+    /// The segments.
+    pub table: SegmentTable,
+    /// Void sequences.
+    pub voids: Voids,
+}
+
+/// A bus without threads: the node, and the tip's writer for its log.
+pub fn assemble(settings: Settings, disk: Arc<dyn Disk>, hash_seed: u64, found: Found) -> Result<(Arc<Node>, TipWriter), arioso_journal::Error> {
+    let groups: Groups = settings::groups(
+        Some(&settings.write_reply_ordering_groups),
+        Some(&settings.max_write_reply_ordering_groups),
+    )?;
+    let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let window = u32::try_from(settings.publish_window_messages * 2).unwrap_or(u32::MAX);
+    let limits = OrderLimits {
+        pending_bytes_max: size(settings.pending_bytes_max),
+        publishers_max: size(settings.publishers_max),
+        window_messages: window,
+        ..OrderLimits::default()
+    };
+    let next = found.resume.next;
+    let mut order = Order::new(limits, found.resume);
+    for (topic, counts) in found.topics {
+        order.restore_topic(topic, counts);
+    }
+    for publisher in found.publishers {
+        order.restore_publisher(publisher);
+    }
+    let names = Arc::new(RwLock::new(found.names));
+    let ledger = Ledger::new(groups, ENTRIES_MAX, found.settled_to);
+    let start = Start { last_batch: found.last_batch, server_epoch: found.identity.server_epoch };
+    let engine = Engine::new(order, ledger, groups, Arc::clone(&names), start);
+    let config = TipConfig {
+        bytes: size(settings.tip_bytes),
+        pool_bytes_max: size(settings.index_bytes_max),
+        next,
+        ..TipConfig::default()
+    };
+    let (mut tip, shared) = TipWriter::new(config);
+    tip.set_visible(Sequence(next.0 - 1).max(found.settled_to), &[], &[]);
+    let node = Node {
+        identity: found.identity,
+        settings,
+        engine: Mutex::new(engine),
+        work: Condvar::new(),
+        names,
+        tip: shared,
+        history: History::new(disk, found.table, found.voids),
+        hub: Mutex::new(Hub::new(hash_seed)),
+        counters: Counters::default(),
+        topic_floor: AtomicU32::new(found.topic_floor),
+        next_session: AtomicU32::new(1),
+    };
+    Ok((Arc::new(node), tip))
+}
