@@ -1,7 +1,8 @@
-//! Segments and subtree stores as they lie in files. No clock, no socket, no thread; files only through
-//! `arioso-disk`.
+//! Segments and what describes them: batches, segment headers, footers, checkpoints, the manifest, and the
+//! readers over them. No clock, no socket, no thread; files only through `arioso-disk`.
 
-pub mod directory;
-pub mod error;
+pub mod batch;
 
-pub use error::{Error, Result};
+pub use batch::{
+    BadBatch, BatchHeader, BatchParts, Name, NameKind, NamesBuilder, NamesPart, Place, Run,
+};
