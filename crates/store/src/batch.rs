@@ -8,6 +8,8 @@
 //! [`BatchParts`] is all that is known before a batch has a place in a file; [`BatchHeader`] is the header
 //! read in place. Reading is total: whatever the bytes are, it answers without allocating.
 
+use arioso_stream::Sequence;
+use arioso_stream::order::{Batch, NameKind, Run};
 use bytes::{BufMut, Bytes, BytesMut};
 use zerocopy::little_endian::{I64, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -80,32 +82,6 @@ struct FixedRun {
     zero: U32,
     stored_before: U64,
     first_sequence: U64,
-}
-
-/// Consecutive publisher sequences of one publisher with consecutive sequences.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
-    /// The publisher's id.
-    pub publisher: u32,
-    /// Its epoch.
-    pub epoch: u32,
-    /// The publisher sequence of the first message.
-    pub first_publisher_sequence: u64,
-    /// How many messages.
-    pub messages: u32,
-    /// The publisher sequence stored before this run, 0 for none.
-    pub stored_before: u64,
-    /// The sequence of the first message.
-    pub first_sequence: u64,
-}
-
-/// What a name in a batch names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NameKind {
-    /// A topic id.
-    Topic,
-    /// A publisher id.
-    Publisher,
 }
 
 /// A name in a batch.
@@ -226,6 +202,48 @@ pub struct BatchParts {
 }
 
 impl BatchParts {
+    /// What the sequencer built, and what the journal adds: how far was durable and settled, and whose epoch it is.
+    pub fn new(batch: Batch, synced_to: u64, settled_to: u64, server_epoch: u64) -> BatchParts {
+        let mut names = NamesBuilder::default();
+        for name in &batch.names {
+            names.push(name.kind, name.id, &name.name);
+        }
+        BatchParts {
+            number: batch.number,
+            first_sequence: batch.first.0,
+            last_sequence: batch.last.0,
+            synced_to,
+            reserved_to: batch.reserved_to.0,
+            settled_to,
+            timestamp: batch.timestamp,
+            server_epoch,
+            records_count: batch.record_count,
+            names: names.take(),
+            runs: batch.runs,
+            records_crc: crc32c::crc32c(&batch.records),
+            records: batch.records,
+        }
+    }
+
+    /// A batch without records: it carries `synced_to`, `reserved_to` and `settled_to` forward.
+    pub fn empty(number: u64, last_sequence: u64, timestamp: i64, server_epoch: u64) -> BatchParts {
+        BatchParts {
+            number,
+            first_sequence: last_sequence,
+            last_sequence,
+            synced_to: number.saturating_sub(1),
+            reserved_to: last_sequence,
+            settled_to: last_sequence,
+            timestamp,
+            server_epoch,
+            records_count: 0,
+            names: NamesPart::default(),
+            runs: Vec::new(),
+            records: Bytes::new(),
+            records_crc: 0,
+        }
+    }
+
     /// Bytes of the header.
     pub fn header_bytes(&self) -> usize {
         header_bytes(self.names.bytes(), self.runs.len())
@@ -238,47 +256,40 @@ impl BatchParts {
 
     /// Appends the header for a place and returns its checksum.
     pub fn encode_header(&self, place: Place, out: &mut Vec<u8>) -> u32 {
-        let header_bytes = self.header_bytes();
-        assert!(
-            header_bytes <= BATCH_HEADER_BYTES_MAX && self.records.len() <= BATCH_RECORDS_BYTES_MAX
-        );
-        assert!(
-            self.records
-                .len()
-                .is_multiple_of(arioso_stream::record::RECORD_ALIGN)
-        );
-        assert!(place.offset.is_multiple_of(PAGE_BYTES as u64));
         let start = out.len();
-        let fixed = self.fixed(place, header_bytes);
+        self.encode_unplaced(out);
+        place_header(&mut out[start..], place)
+    }
+
+    /// Appends the header without a place: what tells it, and the checksum, is zero until [`place_header`].
+    pub fn encode_unplaced(&self, out: &mut Vec<u8>) {
+        let header_bytes = self.header_bytes();
+        assert!(header_bytes <= BATCH_HEADER_BYTES_MAX && self.records.len() <= BATCH_RECORDS_BYTES_MAX);
+        assert!(self.records.len().is_multiple_of(arioso_stream::record::RECORD_ALIGN));
+        let start = out.len();
         out.reserve(header_bytes);
-        out.extend_from_slice(fixed.as_bytes());
+        out.extend_from_slice(self.fixed(header_bytes).as_bytes());
         out.extend_from_slice(&self.names.bytes);
-        out.resize(
-            start + FIXED_BYTES + self.names.bytes().next_multiple_of(8),
-            0,
-        );
+        out.resize(start + FIXED_BYTES + self.names.bytes().next_multiple_of(8), 0);
         for run in &self.runs {
             out.extend_from_slice(FixedRun::from(run).as_bytes());
         }
         assert_eq!(out.len() - start, header_bytes);
-        let checksum = crc32c::crc32c(&out[start + CHECKED_FROM..]);
-        out[start + 4..start + 8].copy_from_slice(&checksum.to_le_bytes());
-        checksum
     }
 
-    fn fixed(&self, place: Place, header_bytes: usize) -> Fixed {
+    fn fixed(&self, header_bytes: usize) -> Fixed {
         Fixed {
             magic: BATCH_MAGIC,
             checksum: U32::ZERO,
             version: U16::new(VERSION),
             flags: U16::ZERO,
             header_bytes: U32::new(header_bytes as u32),
-            incarnation: U64::new(place.incarnation),
+            incarnation: U64::ZERO,
             number: U64::new(self.number),
-            offset: U64::new(place.offset),
+            offset: U64::ZERO,
             records_bytes: U32::new(self.records.len() as u32),
             records: U32::new(self.records_count),
-            previous_checksum: U32::new(place.previous_checksum),
+            previous_checksum: U32::ZERO,
             records_checksum: U32::new(self.records_crc),
             first_sequence: U64::new(self.first_sequence),
             last_sequence: U64::new(self.last_sequence),
@@ -304,9 +315,22 @@ impl From<&Run> for FixedRun {
             messages: U32::new(run.messages),
             zero: U32::ZERO,
             stored_before: U64::new(run.stored_before),
-            first_sequence: U64::new(run.first_sequence),
+            first_sequence: U64::new(run.first_sequence.0),
         }
     }
+}
+
+/// Gives a whole header without a place its place, and its checksum, which is returned.
+pub fn place_header(header: &mut [u8], place: Place) -> u32 {
+    assert!(place.offset.is_multiple_of(PAGE_BYTES as u64));
+    let (fixed, _) = Fixed::mut_from_prefix(header).expect("a header has its fixed part");
+    assert_eq!(fixed.magic, BATCH_MAGIC);
+    fixed.incarnation = U64::new(place.incarnation);
+    fixed.offset = U64::new(place.offset);
+    fixed.previous_checksum = U32::new(place.previous_checksum);
+    let checksum = crc32c::crc32c(&header[CHECKED_FROM..]);
+    header[4..CHECKED_FROM].copy_from_slice(&checksum.to_le_bytes());
+    checksum
 }
 
 /// Bytes of a header with so many bytes of names and so many runs.
@@ -428,6 +452,17 @@ impl<'a> BatchHeader<'a> {
         BatchHeader::read(bytes)
     }
 
+    /// The incarnation a header tells whose checksum could not be tested yet.
+    pub(crate) fn peek_incarnation(bytes: &'a [u8]) -> Option<u64> {
+        BatchHeader::peek(bytes).ok().map(|fixed| fixed.incarnation.get())
+    }
+
+    /// The header at the start of bytes that were tested before.
+    pub(crate) fn tested(bytes: &'a [u8]) -> BatchHeader<'a> {
+        let (fixed, _) = Fixed::ref_from_prefix(bytes).expect("a tested header is whole");
+        BatchHeader { fixed, bytes: &bytes[..fixed.header_bytes.get() as usize] }
+    }
+
     /// The fixed part with possible lengths; nothing is known about its checksum.
     fn peek(bytes: &'a [u8]) -> Result<&'a Fixed, BadBatch> {
         let Ok((fixed, _)) = Fixed::ref_from_prefix(bytes) else {
@@ -538,7 +573,7 @@ impl<'a> BatchHeader<'a> {
                     first_publisher_sequence: run.first_publisher_sequence.get(),
                     messages: run.messages.get(),
                     stored_before: run.stored_before.get(),
-                    first_sequence: run.first_sequence.get(),
+                    first_sequence: Sequence(run.first_sequence.get()),
                 })
             })
     }

@@ -19,7 +19,7 @@ fn parts() -> BatchParts {
         first_publisher_sequence: 7,
         messages: 1,
         stored_before: 6,
-        first_sequence,
+        first_sequence: Sequence(first_sequence),
     };
     BatchParts {
         number: 12,

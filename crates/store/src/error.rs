@@ -1,5 +1,7 @@
 //! What can go wrong with stored bytes, with the file and the place in it.
 
+use crate::head::BadPart;
+
 /// The result of this crate's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -78,4 +80,66 @@ pub enum Error {
         /// What was summed.
         what: &'static str,
     },
+
+    /// A stretch of the stream can't be read; what lies behind it can.
+    #[error(transparent)]
+    Damaged(#[from] Damage),
+
+    /// A file, or a part of one, is not what it should be.
+    #[error("{file} at {offset}: {bad}")]
+    Part {
+        /// The file.
+        file: String,
+        /// Where the part begins.
+        offset: u64,
+        /// What is wrong.
+        bad: BadPart,
+    },
+
+    /// A file without which nothing can be opened is not there.
+    #[error("{file} is missing, but there are segments: without it they can't be told from another stream's; restore it from a backup")]
+    NoIdentity {
+        /// The file.
+        file: String,
+    },
+
+    /// Something that must fit a limit does not.
+    #[error("{file}: {what} has {have} {unit}, at most {max} are right")]
+    TooLarge {
+        /// The file.
+        file: String,
+        /// What is too large.
+        what: &'static str,
+        /// How large it is.
+        have: u64,
+        /// How large it may be.
+        max: u64,
+        /// What is counted.
+        unit: &'static str,
+    },
+}
+
+impl Error {
+    /// A part of a file that is not what it should be.
+    pub fn part(file: &str, offset: u64, bad: BadPart) -> Error {
+        Error::Part { file: file.to_owned(), offset, bad }
+    }
+}
+
+/// A stretch of the stream that can't be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file} is damaged at {offset}, {bytes} bytes: sequences {first} to {last} can't be read")]
+pub struct Damage {
+    /// The file.
+    pub file: String,
+    /// The segment's number.
+    pub segment: u64,
+    /// Where the stretch begins in the file.
+    pub offset: u64,
+    /// How long it is; 0 if the file is missing.
+    pub bytes: u64,
+    /// The first sequence that may lie in it.
+    pub first: u64,
+    /// The last; below `first` if no message can lie in it.
+    pub last: u64,
 }

@@ -1,8 +1,22 @@
-//! Segments and what describes them: batches, segment headers, footers, checkpoints, the manifest, and the
-//! readers over them. No clock, no socket, no thread; files only through `arioso-disk`.
+//! Segments and subtree stores as they lie in files: batches, segment headers and footers, topic directories,
+//! checkpoints, the manifest, and the readers over them. No clock, no socket, no thread; files only through
+//! `arioso-disk`.
 
 pub mod batch;
+pub mod checkpoint;
+pub mod control;
+pub mod cursors;
+pub mod directory;
+pub mod error;
+pub mod head;
+pub mod identity;
+pub mod manifest;
+pub mod part;
+pub mod places;
+pub mod publishers;
+pub mod segment;
+pub mod voids;
 
-pub use batch::{
-    BadBatch, BatchHeader, BatchParts, Name, NameKind, NamesBuilder, NamesPart, Place, Run,
-};
+pub use batch::{BadBatch, BatchHeader, BatchParts, Name, NamesBuilder, NamesPart, Place};
+pub use error::{Damage, Error, Result};
+pub use head::BadPart;
