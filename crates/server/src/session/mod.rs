@@ -142,6 +142,10 @@ impl Session {
         let before = out.bytes();
         self.take_mail(out);
         wishes.again |= self.handle_frames(now, out);
+        if self.mailbox.is_pending() {
+            // What was just published may be answered already.
+            self.take_mail(out);
+        }
         if self.state == State::Open {
             self.listings.turn(&self.node, out);
             self.subscriptions.mark_all(now.mono, &self.node, out);
