@@ -33,8 +33,9 @@ use crate::mailbox::{Address, Mail, Mailbox};
 
 /// Entries in flight: at 96 bytes each, 100 MB at the ceiling.
 pub const ENTRIES_MAX: usize = 1 << 20;
-/// Room that is never handed out: headers, padding and names of the batches between two looks at the journal's room.
-const ROOM_MARGIN_BYTES: u64 = 1 << 20;
+/// Room that is never handed out: headers and padding of the batches between two looks at the journal's room, 8 KiB for each
+/// chunk of 4 MiB that may wait.
+const ROOM_MARGIN_BYTES: u64 = 160 << 10;
 /// A retry of a window can alternate between stored and not stored at most this often before the rest is answered busy.
 const VERDICTS_MAX: usize = 1 << 13;
 /// What an entry costs in a batch's header.
@@ -86,6 +87,8 @@ pub struct Engine {
     synced_to: u64,
     synced_told: u64,
     room_bytes: u64,
+    /// The largest publish that found no room since the journal was told of one.
+    wanted_bytes: u64,
     disk_full: bool,
     lost: bool,
     verdicts: Vec<Verdict>,
@@ -107,6 +110,7 @@ impl Engine {
             synced_to: start.last_batch,
             synced_told: start.last_batch,
             room_bytes: 0,
+            wanted_bytes: 0,
             disk_full: false,
             lost: false,
             verdicts: Vec::new(),
@@ -238,7 +242,7 @@ impl Engine {
     }
 
     /// Room for some bytes in ledger and journal.
-    fn admit(&self, bytes: u64) -> Result<(), Refused> {
+    fn admit(&mut self, bytes: u64) -> Result<(), Refused> {
         self.admit_entries()?;
         self.admit_bytes(bytes)
     }
@@ -251,10 +255,12 @@ impl Engine {
         if self.ledger.room() < VERDICTS_MAX { Err(Refused { code: Code::Busy, detail: 0 }) } else { Ok(()) }
     }
 
-    fn admit_bytes(&self, bytes: u64) -> Result<(), Refused> {
-        if self.room_bytes >= bytes + ROOM_MARGIN_BYTES {
+    fn admit_bytes(&mut self, bytes: u64) -> Result<(), Refused> {
+        let need = bytes + ROOM_MARGIN_BYTES;
+        if self.room_bytes >= need {
             return Ok(());
         }
+        self.wanted_bytes = self.wanted_bytes.max(need);
         let code = if self.disk_full { Code::DiskFull } else { Code::Busy };
         Err(Refused { code, detail: 0 })
     }
@@ -487,6 +493,11 @@ impl Engine {
         };
         self.room_bytes = bytes.saturating_sub(self.order.waiting_bytes() as u64);
         self.disk_full = matches!(room, Room::DiskFull { .. });
+    }
+
+    /// Bytes that found no room since the last call, for the journal to make.
+    pub fn take_wanted(&mut self) -> Option<u64> {
+        Some(std::mem::take(&mut self.wanted_bytes)).filter(|bytes| *bytes > 0)
     }
 
     /// The journal is lost: what is open is answered `unknown`, every session is told.
