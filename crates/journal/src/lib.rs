@@ -7,6 +7,7 @@ mod error;
 mod flight;
 pub mod groups;
 pub mod ledger;
+pub mod local;
 pub mod memory;
 pub mod replay;
 pub mod settings;
@@ -21,8 +22,11 @@ mod mutation;
 mod scenario_tests;
 
 pub use backend::{Backend, Completion, Outcome, Room, Write};
-pub use entry::{BatchNumber, Entry, Kind, Level, NO_PUBLISHER, Reply, SequenceRange, Ticket, Verdict};
+pub use entry::{
+    BatchNumber, Entry, Kind, Level, NO_PUBLISHER, Reply, SequenceRange, Ticket, Verdict,
+};
 pub use error::Error;
 pub use groups::{Group, Groups, group_of};
+pub use local::{Local, LocalOptions, LocalReplay, Recovered};
 pub use ledger::{Busy, Ledger};
 pub use void::{Judgement, Rejudge, VoidSet};

@@ -495,6 +495,35 @@ impl Engine {
         self.disk_full = matches!(room, Room::DiskFull { .. });
     }
 
+    /// Whether something found no room since the journal was told of it.
+    pub fn has_wanted(&self) -> bool {
+        self.wanted_bytes > 0
+    }
+
+    /// Whether the disk is full.
+    pub fn is_disk_full(&self) -> bool {
+        self.disk_full
+    }
+
+    /// Replay found messages that never were: says so in the stream before anything else.
+    pub fn void_at_start(&mut self, now: i64, ranges: &[(Sequence, Sequence)]) {
+        let (first, batch) = self.order.void(now, ranges);
+        self.enter(Entry {
+            kind: Kind::Control,
+            publisher: NO_PUBLISHER,
+            epoch: 0,
+            first_publisher_sequence: 0,
+            messages: 0,
+            first,
+            batch: BatchNumber(batch),
+            level: Level::Durable,
+            group: Group::OWN,
+            conditioned_on: None,
+            // Session 0 does not exist: the reply goes nowhere.
+            tag: 0,
+        });
+    }
+
     /// Bytes that found no room since the last call, for the journal to make.
     pub fn take_wanted(&mut self) -> Option<u64> {
         Some(std::mem::take(&mut self.wanted_bytes)).filter(|bytes| *bytes > 0)

@@ -36,3 +36,7 @@ pub mod http;
 pub mod assemble;
 
 pub mod threads;
+
+pub mod opening;
+
+pub mod serving;

@@ -11,8 +11,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arioso_journal::{Backend, BatchNumber, Completion, SequenceRange, Write};
-use arioso_store::batch::{BatchParts, Place};
+use arioso_journal::local::{Local, write_of};
+use arioso_journal::{Backend, Completion, SequenceRange};
+use arioso_store::batch::BatchParts;
 use arioso_stream::Sequence;
 use arioso_stream::tip::{OpenRange, PartitionId, TipWriter};
 use arioso_stream::topic::TopicId;
@@ -103,13 +104,11 @@ impl<B: Backend> Log<B> {
         let mut batches = std::mem::take(&mut self.batches);
         for mut batch in batches.drain(..) {
             batch.records_crc = crc32c::crc32c(&batch.records);
-            let mut header = Vec::with_capacity(batch.header_bytes());
-            batch.encode_header(Place { incarnation: 0, offset: 0, previous_checksum: 0 }, &mut header);
             self.append(&batch);
+            let write = write_of(&batch);
             add(&self.node.counters.batches, 1);
-            add(&self.node.counters.batch_bytes, (header.len() + batch.records.len()) as u64);
-            let number = BatchNumber(batch.number);
-            self.backend.submit(Write { number, header: header.into(), records: batch.records });
+            add(&self.node.counters.batch_bytes, write.bytes());
+            self.backend.submit(write);
         }
         self.batches = batches;
     }
@@ -169,5 +168,33 @@ impl<B: Backend> Log<B> {
         for mailbox in self.woken.drain(..) {
             mailbox.wake();
         }
+    }
+}
+
+/// Readers need to know of new bytes on disk only when the tip lets go of them: told when so much was written.
+const TABLE_BYTES: u64 = 1 << 20;
+
+impl Log<Local> {
+    /// Shows readers the segments as they are now. `whole`: more than the newest may have changed.
+    pub fn publish_table(&mut self, whole: bool) {
+        let table = self.backend.table();
+        self.node.history.with_table(|seen| {
+            if whole {
+                *seen = table.clone();
+                return;
+            }
+            let Some(newest) = table.last() else { return };
+            let old = seen.last().map_or((0, 0), |info| (info.number, info.batches_end));
+            if old.0 == newest.number && newest.batches_end < old.1 + TABLE_BYTES {
+                return;
+            }
+            let from = old.0;
+            for info in table.iter().filter(|info| info.number >= from) {
+                match seen.get_mut(info.number) {
+                    Some(known) => *known = info.clone(),
+                    None => seen.push(info.clone()),
+                }
+            }
+        });
     }
 }

@@ -1,13 +1,17 @@
 //! The threads of a bus: one for the log, one for the work behind the writer's back (the next segment, footers,
 //! checkpoints). The only places where a bus waits.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use arioso_journal::{Backend, Error};
+use arioso_journal::local::{Job, JobDone, Local, Notice};
+use arioso_journal::{Backend, Error, Room};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::clock::wall;
@@ -16,67 +20,164 @@ use crate::node::Node;
 
 /// How long after the last batch an empty one carries `synced_to` forward; half of what docs/format.md allows.
 const MARK_AFTER: Duration = Duration::from_millis(50);
+/// How often a full disk is asked for room again.
+const FULL_RETRY: Duration = Duration::from_millis(500);
+/// Jobs handed out at the same time: one of each kind.
+const JOBS_MAX: usize = 4;
 
-/// Tells the log's thread to end when everything that waits is durable.
-pub struct LogThread<B> {
-    node: Arc<Node>,
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<Log<B>, Error>>,
+/// What log and jobs share.
+#[derive(Default)]
+struct Desk {
+    stop: AtomicBool,
+    /// There are results.
+    news: AtomicBool,
+    done: Mutex<VecDeque<JobDone>>,
 }
 
-impl<B: Backend + 'static> LogThread<B> {
-    /// Starts it. `lost` turns true when the journal is lost.
-    pub fn start(log: Log<B>, node: Arc<Node>, lost: watch::Sender<bool>) -> io::Result<LogThread<B>> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (on, own) = (Arc::clone(&stop), Arc::clone(&node));
-        let thread = std::thread::Builder::new().name("arioso-log".into()).spawn(move || {
-            let ended = run(log, &own, &on);
-            if ended.is_err() {
+/// The threads of a bus with the journal `local`.
+pub struct Threads {
+    node: Arc<Node>,
+    desk: Arc<Desk>,
+    log: JoinHandle<Result<Log<Local>, Error>>,
+    jobs: JoinHandle<()>,
+}
+
+impl Threads {
+    /// Starts them. `lost` turns true when the journal is lost.
+    pub fn start(log: Log<Local>, node: Arc<Node>, lost: watch::Sender<bool>) -> io::Result<Threads> {
+        let desk = Arc::new(Desk::default());
+        let (hand, take) = sync_channel(JOBS_MAX);
+        let (own, shared) = (Arc::clone(&node), Arc::clone(&desk));
+        let jobs = std::thread::Builder::new()
+            .name("arioso-jobs".into())
+            .spawn(move || work(&take, &own, &shared))?;
+        let (own, shared) = (Arc::clone(&node), Arc::clone(&desk));
+        let log = std::thread::Builder::new().name("arioso-log".into()).spawn(move || {
+            let ended = run(log, &own, &shared, &hand);
+            if let Err(error) = &ended {
+                tracing::error!("{error}");
                 own.engine.lock().lose();
                 lost.send_replace(true);
             }
             ended
         })?;
-        Ok(LogThread { node, stop, thread })
+        Ok(Threads { node, desk, log, jobs })
     }
 
-    /// Makes durable what waits, then ends.
-    pub fn stop(self) -> Result<Log<B>, Error> {
+    /// Makes durable what waits, writes the mark of a clean stop, ends.
+    pub fn stop(self) -> Result<(), Error> {
         {
             let _engine = self.node.engine.lock();
-            self.stop.store(true, Ordering::Release);
+            self.desk.stop.store(true, Ordering::Release);
         }
         self.node.work.notify_all();
-        match self.thread.join() {
-            Ok(ended) => ended,
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
+        let ended = self.log.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        self.jobs.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let log = ended?;
+        let (next, timestamp) = {
+            let engine = self.node.engine.lock();
+            (engine.order().next_sequence(), engine.order().timestamp())
+        };
+        log.into_backend().close(next.0, timestamp)
     }
 }
 
-fn run<B: Backend>(mut log: Log<B>, node: &Node, stop: &AtomicBool) -> Result<Log<B>, Error> {
+/// The jobs' thread: ends when the log's does.
+fn work(take: &Receiver<Job>, node: &Node, desk: &Desk) {
+    while let Ok(job) = take.recv() {
+        let done = job.run();
+        desk.done.lock().push_back(done);
+        {
+            let _engine = node.engine.lock();
+            desk.news.store(true, Ordering::Release);
+        }
+        node.work.notify_all();
+    }
+}
+
+fn run(mut log: Log<Local>, node: &Node, desk: &Desk, hand: &SyncSender<Job>) -> Result<Log<Local>, Error> {
+    let mut out = 0;
     loop {
-        let mark = wait(node, stop);
-        let wrote = log.step(wall(), mark)?;
-        if !wrote && stop.load(Ordering::Acquire) {
+        out = attend(&mut log, node, desk, hand, out);
+        let waited = wait(node, desk);
+        if waited == Waited::Full {
+            log.backend().retry();
+        }
+        let wrote = log.step(wall(), waited == Waited::Idle)?;
+        log.publish_table(false);
+        if !wrote && desk.stop.load(Ordering::Acquire) && !node.engine.lock().has_pending() {
             return Ok(log);
         }
     }
 }
 
-/// Waits for work; true when nothing came for a while and a mark is wanted.
-fn wait(node: &Node, stop: &AtomicBool) -> bool {
+#[derive(PartialEq, Eq)]
+enum Waited {
+    Work,
+    /// Nothing came for a while and a mark is wanted.
+    Idle,
+    /// The disk was full a while ago.
+    Full,
+}
+
+fn wait(node: &Node, desk: &Desk) -> Waited {
     let mut engine = node.engine.lock();
     loop {
-        if engine.has_pending() || stop.load(Ordering::Acquire) {
-            return false;
+        let stop = desk.stop.load(Ordering::Acquire);
+        if engine.has_pending() || stop || desk.news.load(Ordering::Acquire) || engine.has_wanted() {
+            return Waited::Work;
         }
         if engine.wants_sync_mark() {
             if node.work.wait_for(&mut engine, MARK_AFTER).timed_out() {
-                return true;
+                return Waited::Idle;
+            }
+        } else if engine.is_disk_full() {
+            if node.work.wait_for(&mut engine, FULL_RETRY).timed_out() {
+                return Waited::Full;
             }
         } else {
             node.work.wait(&mut engine);
         }
+    }
+}
+
+/// Takes results in, hands jobs out, and tells the engine how much room there is. Returns how many jobs are out.
+fn attend(log: &mut Log<Local>, node: &Node, desk: &Desk, hand: &SyncSender<Job>, mut out: usize) -> usize {
+    if let Some(bytes) = node.engine.lock().take_wanted() {
+        // What it answers is told below, by the room there is.
+        let _ = log.backend().room_for(bytes.min(arioso_store::batch::BATCH_BYTES_MAX as u64));
+    }
+    desk.news.store(false, Ordering::Release);
+    while let Some(done) = { desk.done.lock().pop_front() } {
+        out -= 1;
+        if let Some(notice) = log.backend().done(done) {
+            tell(&notice);
+        }
+        log.publish_table(true);
+    }
+    while out < JOBS_MAX
+        && let Some(job) = log.backend().next_job()
+    {
+        out += 1;
+        if hand.send(job).is_err() {
+            panic!("the jobs' thread ends after the log's");
+        }
+    }
+    let room: Room = Backend::room(log.backend());
+    node.engine.lock().set_room(room);
+    out
+}
+
+fn tell(notice: &Notice) {
+    match notice {
+        Notice::Sealed { segment, damage } => {
+            for damage in damage {
+                tracing::error!("{damage}");
+            }
+            tracing::debug!(segment, "sealed");
+        }
+        Notice::Checkpointed { upto } => tracing::debug!(upto, "checkpoint written"),
+        Notice::Retired { first_segment, first_sequence } => tracing::info!(first_segment, first_sequence, "retired"),
+        Notice::Failed { what, segment, error } => tracing::warn!(segment, "{what}: {error}"),
     }
 }
