@@ -352,6 +352,14 @@ impl Flight {
     }
 }
 
+#[cfg(test)]
+impl Flight {
+    /// What is allocated: entries, batches.
+    pub(crate) fn capacities(&self) -> [usize; 2] {
+        [self.ring.capacity(), self.batches.capacity()]
+    }
+}
+
 fn forward(ticket: Ticket, distance: u32) -> Option<Ticket> {
     match distance {
         0 => None,

@@ -428,3 +428,103 @@ fn reply(held: &Held) -> Reply {
         verdict,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::groups::Group;
+    use std::time::Instant;
+
+    /// Batches of `entries` entries of 64 publishers, `writes` in flight, known in order.
+    struct Stream {
+        ledger: Ledger,
+        entries: u64,
+        next: u64,
+        batch: u64,
+        replies: Vec<Reply>,
+        settled: Vec<SequenceRange>,
+    }
+
+    impl Stream {
+        fn new(groups: Groups, entries: u64, writes: u64) -> Stream {
+            let mut stream = Stream {
+                ledger: Ledger::new(groups, 1 << 16, Sequence::ZERO),
+                entries,
+                next: 1,
+                batch: 1,
+                replies: Vec::new(),
+                settled: Vec::new(),
+            };
+            (0..writes).for_each(|_| stream.enter());
+            stream
+        }
+
+        fn enter(&mut self) {
+            for _ in 0..self.entries {
+                let publisher = (self.next % 64) as u32 + 1;
+                let entry = Entry {
+                    kind: Kind::Messages,
+                    publisher,
+                    epoch: 1,
+                    first_publisher_sequence: self.next / 64,
+                    messages: 1,
+                    first: Sequence(self.next),
+                    batch: BatchNumber(self.batch),
+                    level: Level::Durable,
+                    group: Group(0),
+                    conditioned_on: None,
+                    tag: self.next,
+                };
+                self.ledger.enter(&entry).expect("room");
+                self.next += 1;
+            }
+            self.batch += 1;
+        }
+
+        fn step(&mut self, writes: u64) -> usize {
+            self.enter();
+            let oldest = BatchNumber(self.batch - 1 - writes);
+            self.ledger.completed(oldest, Outcome::Durable);
+            self.replies.clear();
+            self.settled.clear();
+            self.ledger.take_replies(&mut self.replies);
+            self.ledger.take_settled(&mut self.settled);
+            self.replies.len()
+        }
+    }
+
+    #[test]
+    fn in_steady_state_nothing_grows() {
+        let mut stream = Stream::new(Groups::Shared(1), 100, 4);
+        (0..10).for_each(|_| assert_eq!(stream.step(4), 100));
+        let before = stream.ledger.flight.capacities();
+        let replies = stream.replies.capacity();
+        (0..1000).for_each(|_| assert_eq!(stream.step(4), 100));
+        assert_eq!(stream.ledger.flight.capacities(), before);
+        assert_eq!(stream.replies.capacity(), replies);
+        assert_eq!(stream.ledger.in_flight(), 400);
+    }
+
+    /// What an entry costs from entering to its reply. Small with the tests; `cargo test --release -p arioso-journal -- entry_costs
+    /// --ignored --nocapture` measures.
+    fn entry_costs(steps: u64) -> f64 {
+        let mut stream = Stream::new(Groups::Shared(1), 256, 4);
+        let began = Instant::now();
+        let replies: usize = (0..steps).map(|_| stream.step(4)).sum();
+        let ns = began.elapsed().as_nanos() as f64 / replies as f64;
+        assert_eq!(replies as u64, steps * 256);
+        println!("256 entries a batch, 4 batches in flight, {replies} replies: {ns:.1} ns each");
+        ns
+    }
+
+    #[test]
+    fn the_measurement_sees_every_entry_answered() {
+        entry_costs(20);
+    }
+
+    #[test]
+    #[ignore = "a measurement"]
+    fn entry_costs_in_full() {
+        entry_costs(20_000);
+    }
+}

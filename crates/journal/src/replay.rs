@@ -339,6 +339,11 @@ mod tests {
         let set = replay_voids(&batches, None, Sequence::ZERO, |_| 0);
         assert_eq!(set.ranges, [range(5, 6)]);
         assert_eq!(set.publishers, [(1, 1), (3, 1)]);
+        // What follows in another batch falls too, with no batch missing.
+        batches[2].runs.push(run(1, 9, 1, 4));
+        let set = replay_voids(&batches, None, Sequence::ZERO, |_| 0);
+        assert_eq!(set.ranges, [range(5, 6), range(9, 9)]);
+        batches[2].runs.pop();
         // In a new epoch the publisher goes on behind what was kept.
         let mut again = run(1, 9, 1, 1);
         again.epoch = 2;
