@@ -83,7 +83,6 @@ pub(crate) async fn drive(shared: Arc<Shared>, address: String, dial_timeout: Du
         match dial(&shared, &address, dial_timeout).await {
             Some(Ok(socket)) => serve(&shared, socket).await,
             Some(Err(reason)) => {
-                tracing::debug!(server = address, reason, "not connected");
                 let now = shared.now();
                 shared.with_task(|core| core.connection.connect_failed(now, &reason));
             }
@@ -159,7 +158,6 @@ async fn serve(shared: &Shared, mut socket: TcpStream) {
             () = sleep_until(wanted.deadline) => Ok(()),
         };
         if let Err(error) = lost {
-            tracing::debug!(%error, "connection lost");
             let now = shared.now();
             let reason = error.to_string();
             shared.with_task(|core| core.connection.disconnected(now, &reason));

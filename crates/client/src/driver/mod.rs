@@ -12,6 +12,8 @@ mod drive;
 mod publisher;
 mod receipt;
 mod subscription;
+#[cfg(test)]
+mod tests;
 
 pub use client::{Client, Page};
 pub use publisher::Publisher;

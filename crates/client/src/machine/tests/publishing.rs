@@ -79,6 +79,33 @@ fn another_level_a_condition_and_an_atomic_batch_are_frames_of_their_own() {
 }
 
 #[test]
+fn an_atomic_batch_answered_in_parts_is_one_answer_and_goes_again_as_a_whole() {
+    let mut world = World::up();
+    let orders = world.publisher("orders", 0);
+    let atomic = ["m1", "m2", "m3"].map(|payload| ("a", Message::new(payload.as_bytes())));
+    world.client.publish_atomic(orders, &atomic).unwrap();
+    world.pump();
+    world.replies(1, &[reply(1, 1, Code::Busy, 0)]);
+    world.replies(1, &[reply(2, 2, Code::Expected, 1)]);
+    world.wait(50);
+    world.replies(1, &[reply(1, 1, Code::Ok, 11), reply(2, 1, Code::Ok, 12)]);
+    world.replies(1, &[reply(3, 1, Code::Ok, 13)]);
+    world.check(expect![[r#"
+        > 1 open publisher "orders" next 0
+        < 1 publisher opened epoch 1 last 0
+        * 1 opened epoch 1
+        > 0 topics [(1, "a")]
+        > 1 publish 1: m1( m2 m3) atomic
+        < 1 replies [1 x1 busy 0]
+        < 1 replies [2 x2 expected 1]
+        > 1 publish 1: m1( m2 m3) atomic
+        < 1 replies [1 x1 ok 11] [2 x1 ok 12]
+        < 1 replies [3 x1 ok 13]
+        * 1 ok 11..13
+    "#]]);
+}
+
+#[test]
 fn an_atomic_batch_whose_messages_differ_is_refused_and_sends_nothing() {
     let mut world = World::up();
     let orders = world.publisher("orders", 0);
