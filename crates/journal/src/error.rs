@@ -61,6 +61,24 @@ pub enum Error {
         /// What came back.
         source: io::Error,
     },
+    /// A write or a sync of the local journal came back with an error. Nothing more is promised by it; the server stops and
+    /// replays.
+    #[error("the journal is lost at batch {batch}: {source}")]
+    WriteLost {
+        /// The first batch that is not known.
+        batch: u64,
+        /// What the disk said, with file and offset.
+        source: arioso_disk::Error,
+    },
+    /// Files of the stream can't be read or written, or are not what they should be.
+    #[error(transparent)]
+    Store(#[from] arioso_store::Error),
+    /// The directory holds no stream, and none was to be made.
+    #[error("there is no stream here: the file {file} is missing and there are no segments")]
+    NoStream {
+        /// The file that would say whose directory this is.
+        file: &'static str,
+    },
     /// Another server took the stream over.
     #[error("another server took the stream over: its epoch is {theirs}, this one's {ours}")]
     Fenced {
@@ -69,4 +87,10 @@ pub enum Error {
         /// The epoch found.
         theirs: u64,
     },
+}
+
+impl From<arioso_disk::Error> for Error {
+    fn from(error: arioso_disk::Error) -> Error {
+        Error::Store(error.into())
+    }
 }

@@ -7,6 +7,7 @@ mod error;
 mod flight;
 pub mod groups;
 pub mod ledger;
+pub mod local;
 pub mod memory;
 pub mod replay;
 pub mod settings;
@@ -26,5 +27,6 @@ pub use entry::{
 };
 pub use error::Error;
 pub use groups::{Group, Groups, group_of};
+pub use local::{Local, LocalOptions, LocalReplay, Recovered};
 pub use ledger::{Busy, Ledger};
 pub use void::{Judgement, Rejudge, VoidSet};

@@ -9,7 +9,8 @@
 //! read in place. Reading is total: whatever the bytes are, it answers without allocating.
 
 use arioso_stream::Sequence;
-use arioso_stream::order::{Batch, NameKind, Run};
+use arioso_stream::order::Batch;
+pub use arioso_stream::order::{NameKind, Run};
 use bytes::{BufMut, Bytes, BytesMut};
 use zerocopy::little_endian::{I64, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -457,8 +458,8 @@ impl<'a> BatchHeader<'a> {
         BatchHeader::peek(bytes).ok().map(|fixed| fixed.incarnation.get())
     }
 
-    /// The header at the start of bytes that were tested before.
-    pub(crate) fn tested(bytes: &'a [u8]) -> BatchHeader<'a> {
+    /// A header that our own side encoded, still without a place, or one that was tested before. Panics if it is cut.
+    pub fn trusted(bytes: &'a [u8]) -> BatchHeader<'a> {
         let (fixed, _) = Fixed::ref_from_prefix(bytes).expect("a tested header is whole");
         BatchHeader { fixed, bytes: &bytes[..fixed.header_bytes.get() as usize] }
     }
@@ -529,6 +530,11 @@ impl<'a> BatchHeader<'a> {
     /// Records that are messages.
     pub fn messages(&self) -> u64 {
         self.runs().map(|run| u64::from(run.messages)).sum()
+    }
+
+    /// The header as it lies: fixed part, names, runs.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
     }
 
     /// Bytes of the header.

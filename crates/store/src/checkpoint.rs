@@ -201,13 +201,13 @@ pub fn write_base(disk: &dyn Disk, stream: u128, upto: u64, window_messages: u32
 }
 
 /// Makes a file in place of one that a crash may have left.
-pub fn create_anew(disk: &dyn Disk, path: &str) -> Result<Arc<dyn File>> {
+pub fn create_anew(disk: &dyn Disk, path: &str) -> arioso_disk::Result<Arc<dyn File>> {
     match disk.create(path) {
         Err(error) if error.is_taken() => {
             disk.remove(path)?;
-            Ok(disk.create(path)?)
+            disk.create(path)
         }
-        other => Ok(other?),
+        other => other,
     }
 }
 

@@ -159,7 +159,7 @@ impl Scan {
             _ => return self.judge(),
         };
         let bytes = self.window.at(at, total)?;
-        let header = BatchHeader::tested(bytes);
+        let header = BatchHeader::trusted(bytes);
         let records = &bytes[header.header_bytes()..total];
         Ok(Scanned::Batch(header, records))
     }

@@ -1,0 +1,762 @@
+//! Opening a data directory: whose it is, which segments there are, what they hold, where the stream goes on.
+//!
+//! ```text
+//! lock, stream, manifest, epoch
+//! survey of journal/          begun, prepared, free, missing
+//! newest valid base           topics, publishers, cursors, voids up to a segment
+//! footers behind it           the same, per segment; a damaged one is made up by a scan
+//! unsealed segments           scanned: every batch is shown, damage and a torn tail are told apart
+//! a new segment               begun with an empty batch that carries `reserved_to`, durable before anything is served
+//! ```
+
+use std::sync::Arc;
+
+use arioso_disk::{Access, Disk, File};
+use arioso_store::batch::BatchParts;
+use arioso_store::checkpoint::{CHECKPOINT_DIR, Described, base_path, list_bases};
+use arioso_store::directory::{Entries, merge};
+use arioso_store::identity::{Clean, EPOCH_FILE, Epoch, Identity, STREAM_FILE};
+use arioso_store::manifest::Manifest;
+use arioso_store::publishers::Publishers;
+use arioso_store::segment::header::SegmentHeader;
+use arioso_store::segment::survey::{Spare, Survey, survey};
+use arioso_store::segment::{
+    Begun, Chain, ChainEnd, JOURNAL_DIR, JournalName, KnownEnd, Scan, Scanned, SegmentInfo, SegmentTable, Summary,
+    TopicSum, Torn, free_path, lost_name, segment_path,
+};
+use arioso_store::voids::Voids;
+use arioso_store::{Damage, Error as StoreError};
+use arioso_stream::Sequence;
+use arioso_stream::order::PublisherState;
+use hashbrown::HashMap;
+
+use super::jobs::give_back;
+use super::{Behind, Job, Local, LocalOptions, SEGMENT_BYTES_MIN, write_of};
+use crate::error::Error;
+
+/// A stream to be made.
+#[derive(Clone, Debug)]
+pub struct NewStream {
+    /// Its id, never used for another stream.
+    pub id: u128,
+    /// Its name.
+    pub name: String,
+    /// The time, unix nanoseconds.
+    pub now: i64,
+}
+
+/// A topic as a start finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecoveredTopic<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its id.
+    pub topic: u32,
+    /// Messages, void ones left out.
+    pub messages: u64,
+    /// Bytes of their records.
+    pub bytes: u64,
+    /// The newest one's sequence; 0 for a topic that was named and has none.
+    pub last_sequence: Sequence,
+}
+
+/// Sees what a start finds, in this order: cursors and batches segment by segment, [`LocalReplay::voids`] once, publishers,
+/// topics. What it can't take it remembers, and refuses when the start is over.
+pub trait LocalReplay {
+    /// The body of a control record 5; a later one of the same cursor counts.
+    fn cursor(&mut self, body: &[u8]);
+
+    /// A good batch of an unsealed segment: its header and its records.
+    fn batch(&mut self, header: &[u8], records: &[u8]);
+
+    /// Which sequences are to count as void beside those that void records name. Asked after the last batch. `sealed` are
+    /// the publishers as of the batch `number_before`, behind which the batches shown begin.
+    fn voids(&mut self, sealed: &Publishers, number_before: u64, settled_to: Sequence) -> Vec<(u64, u64)>;
+
+    /// A publisher.
+    fn publisher(&mut self, state: PublisherState);
+
+    /// A topic, in the order of the names; those without a message in a sealed segment come after all others.
+    fn topic(&mut self, topic: &RecoveredTopic<'_>);
+}
+
+/// Something that was found wrong and does not matter for what is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repair {
+    /// The file.
+    pub file: String,
+    /// What was wrong, and what was done.
+    pub what: String,
+}
+
+/// What a start found.
+#[derive(Clone, Debug)]
+pub struct Recovered {
+    /// Whether the stream was made just now.
+    pub made: bool,
+    /// The next sequence to give.
+    pub next_sequence: Sequence,
+    /// No sequence above is given until a batch with a higher one is durable.
+    pub reserved_to: Sequence,
+    /// No record is stamped below it.
+    pub timestamp: i64,
+    /// The number of the next batch.
+    pub next_batch: u64,
+    /// The next topic id.
+    pub next_topic: u32,
+    /// The next publisher id.
+    pub next_publisher: u32,
+    /// Everything at or below was settled or void.
+    pub settled_to: Sequence,
+    /// Whether the last stop was clean.
+    pub clean: bool,
+    /// All void ranges that files tell or the replay named.
+    pub voids: Voids,
+    /// What was being written when the machine stopped.
+    pub torn: Option<Torn>,
+    /// Stretches of the stream that can't be read.
+    pub damage: Vec<Damage>,
+    /// What was wrong and is made good.
+    pub repairs: Vec<Repair>,
+    /// Files in the journal's directory that are none of ours.
+    pub unknown_files: Vec<String>,
+    /// Bytes of unsealed segments that were scanned.
+    pub scanned_bytes: u64,
+    /// Control records that were passed over because their kind is not known.
+    pub unknown_control: u64,
+    /// Whether a segment was begun. If not, the disk had no room for one: batches can be submitted once
+    /// [`Local::retry`] and a prepare job found some, and the first must be one that carries `reserved_to`.
+    pub begun: bool,
+}
+
+/// What describes a segment behind the base.
+enum Part {
+    Footer(Described),
+    Scanned(Box<ScannedPart>),
+}
+
+struct ScannedPart {
+    file: Arc<dyn File>,
+    header: SegmentHeader,
+    known_end: Option<KnownEnd>,
+    summary: Summary,
+}
+
+/// Everything a start gathers on its way.
+struct Opening<'a> {
+    disk: Arc<dyn Disk>,
+    options: &'a LocalOptions,
+    identity: Identity,
+    found: Recovered,
+    table: SegmentTable,
+    parts: Vec<Part>,
+    unsealed: std::collections::VecDeque<(u64, KnownEnd)>,
+    chain: ChainEnd,
+    last_sequence: u64,
+    highest_reserved: u64,
+    /// The number of the batch behind which the scanned batches begin.
+    number_before: Option<u64>,
+    /// The unsynced end of the newest segment: where its bytes begin and end.
+    doubtful: Option<(Arc<dyn File>, u64, u64)>,
+}
+
+impl Local {
+    /// Opens a data directory and shows what is in it.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        options: &LocalOptions,
+        replay: &mut dyn LocalReplay,
+    ) -> Result<(Local, Recovered), Error> {
+        assert!(options.segment_bytes >= SEGMENT_BYTES_MIN, "the setting was checked where it came in");
+        let lock = disk.lock("lock")?;
+        let (identity, made) = identity(&*disk, options)?;
+        let mut opening = Opening::new(Arc::clone(&disk), options, identity, made);
+        opening.remove_temporary()?;
+        let manifest = opening.manifest()?;
+        let (epoch_before, clean) = opening.epoch()?;
+        let first_kept = manifest.as_ref().map(|manifest| (manifest.first_segment, manifest.first_sequence));
+        let mut survey = survey(&*disk, opening.identity.stream, first_kept)?;
+        opening.table = SegmentTable::new(first_kept.map_or_else(|| lowest(&survey), |(_, sequence)| sequence));
+        opening.note_survey(&mut survey);
+        let (bases, base) = opening.base()?;
+        let covered = base.as_ref().map_or(0, |base| base.segment);
+        opening.load(&survey.begun, covered, base, replay)?;
+        opening.void(replay)?;
+        opening.tell(replay)?;
+        let clean = opening.settle_numbers(clean);
+        if !clean {
+            opening.write_doubtful_again()?;
+        }
+        let in_headers = survey.begun.iter().map(|begun| begun.header.server_epoch).max().unwrap_or(0);
+        let epoch = epoch_before.max(in_headers).max(survey.incarnation >> 32) + 1;
+        // The mark of a clean stop is gone, and the epoch taken, before the first number.
+        Epoch { epoch, clean: None }.store(&*disk)?;
+        let free = opening.collect_free(&survey, manifest.as_ref())?;
+        let Opening { identity, found, table, unsealed, chain, last_sequence, .. } = opening;
+        let next_number = table.last().map_or(0, |info| info.number) + 1;
+        let spare = survey.prepared.iter().any(|spare| spare.id == next_number);
+        let mut local = Local {
+            disk,
+            options: options.clone(),
+            identity,
+            _lock: lock,
+            epoch,
+            incarnations: 0,
+            table,
+            manifest: manifest.unwrap_or_default(),
+            voids: found.voids.clone(),
+            current: None,
+            behind: Behind::Wanted,
+            wanted_bytes: 0,
+            chain,
+            last_sequence: last_sequence.max(found.next_sequence.0 - 1),
+            timestamp: found.timestamp,
+            settled_to: found.settled_to.0,
+            next_topic: found.next_topic,
+            next_publisher: found.next_publisher,
+            steps: Vec::new(),
+            effects: Vec::new(),
+            first_step_batch: None,
+            flying: None,
+            durable: chain.batch,
+            durable_quiet: true,
+            unsealed,
+            sealing: false,
+            seal_failed: false,
+            bases,
+            checkpointing: false,
+            checkpoint_failed: false,
+            retiring: None,
+            retire_running: false,
+            free,
+            spare,
+            lost: false,
+        };
+        let found = local.begin(found)?;
+        Ok((local, found))
+    }
+
+    /// Begins the first segment of this start with an empty batch.
+    fn begin(&mut self, mut found: Recovered) -> Result<Recovered, Error> {
+        if let Some(job) = self.prepare_job()
+            && let Some(super::Notice::Failed { error, .. }) = self.done(Job::Prepare(job).run())
+        {
+            return match error {
+                StoreError::Disk(error) if error.is_full() => Ok(found),
+                error => Err(error.into()),
+            };
+        }
+        let next = found.next_sequence.0;
+        let mut parts = BatchParts::empty(self.chain.batch + 1, next - 1, self.timestamp, self.epoch);
+        parts.synced_to = self.chain.batch;
+        parts.reserved_to = next - 1 + self.options.reserve_ahead;
+        parts.settled_to = self.settled_to;
+        self.submit(write_of(&parts));
+        if let Some(job) = self.take_write() {
+            self.wrote(job.run(), &mut Vec::new())?;
+        }
+        found.reserved_to = Sequence(parts.reserved_to);
+        found.next_batch = self.chain.batch + 1;
+        found.begun = true;
+        Ok(found)
+    }
+}
+
+/// Whose directory this is.
+fn identity(disk: &dyn Disk, options: &LocalOptions) -> Result<(Identity, bool), Error> {
+    disk.create_dir(JOURNAL_DIR)?;
+    disk.create_dir(CHECKPOINT_DIR)?;
+    if let Some(identity) = Identity::load(disk)? {
+        return Ok((identity, false));
+    }
+    let has_segments = |name: &str| matches!(JournalName::read(name), JournalName::Segment(_));
+    if disk.list(JOURNAL_DIR)?.iter().any(|entry| has_segments(&entry.name)) {
+        return Err(StoreError::NoIdentity { file: STREAM_FILE.to_owned() }.into());
+    }
+    let Some(new) = &options.new_stream else { return Err(Error::NoStream { file: STREAM_FILE }) };
+    let identity = Identity { stream: new.id, name: new.name.clone(), made_at: new.now };
+    identity.store(disk)?;
+    Ok((identity, true))
+}
+
+/// The first sequence there is, when no manifest tells.
+fn lowest(survey: &Survey) -> u64 {
+    survey.begun.first().map_or(1, |begun| begun.header.next_sequence)
+}
+
+impl<'a> Opening<'a> {
+    fn new(disk: Arc<dyn Disk>, options: &'a LocalOptions, identity: Identity, made: bool) -> Opening<'a> {
+        let timestamp = identity.made_at;
+        Opening {
+            disk,
+            options,
+            identity,
+            found: Recovered {
+                made,
+                next_sequence: Sequence(1),
+                reserved_to: Sequence::ZERO,
+                timestamp,
+                next_batch: 1,
+                next_topic: 1,
+                next_publisher: 1,
+                settled_to: Sequence::ZERO,
+                clean: false,
+                voids: Voids::default(),
+                torn: None,
+                damage: Vec::new(),
+                repairs: Vec::new(),
+                unknown_files: Vec::new(),
+                scanned_bytes: 0,
+                unknown_control: 0,
+                begun: false,
+            },
+            table: SegmentTable::default(),
+            parts: Vec::new(),
+            unsealed: Default::default(),
+            chain: ChainEnd::default(),
+            last_sequence: 0,
+            highest_reserved: 0,
+            number_before: None,
+            doubtful: None,
+        }
+    }
+
+    fn repair(&mut self, file: impl Into<String>, what: impl Into<String>) {
+        self.found.repairs.push(Repair { file: file.into(), what: what.into() });
+    }
+
+    /// Removes what was being written when the process stopped.
+    fn remove_temporary(&mut self) -> Result<(), Error> {
+        for dir in ["", JOURNAL_DIR, CHECKPOINT_DIR] {
+            let suffix = arioso_disk::temporary("");
+            let old: Vec<_> = self.disk.list(dir)?.into_iter().filter(|entry| entry.name.ends_with(&suffix)).collect();
+            for entry in &old {
+                let path = if dir.is_empty() { entry.name.clone() } else { format!("{dir}/{}", entry.name) };
+                self.disk.remove(&path)?;
+            }
+            // The directories themselves may be new.
+            self.disk.sync_dir(dir)?;
+        }
+        Ok(())
+    }
+
+    /// What says which segments are in charge; a new stream gets one, so that a lost first segment is noticed.
+    fn manifest(&mut self) -> Result<Option<Manifest>, Error> {
+        let (manifest, wrong) = Manifest::load(&*self.disk)?;
+        for error in wrong {
+            self.repair("manifest", format!("{error}; the other copy counts, or else the segments present"));
+        }
+        if manifest.is_some() || !self.found.made {
+            return Ok(manifest);
+        }
+        let mut manifest = Manifest { first_segment: 1, first_sequence: 1, ..Manifest::default() };
+        manifest.store(&*self.disk)?;
+        Ok(Some(manifest))
+    }
+
+    /// The epoch of the last start, and the mark of a clean stop.
+    fn epoch(&mut self) -> Result<(u64, Option<Clean>), Error> {
+        Ok(match Epoch::load(&*self.disk)? {
+            Some(Ok(epoch)) => (epoch.epoch, epoch.clean),
+            Some(Err(bad)) => {
+                self.repair(EPOCH_FILE, format!("{bad}; the start goes on as after an unclean stop"));
+                (0, None)
+            }
+            None => (0, None),
+        })
+    }
+
+    fn note_survey(&mut self, survey: &mut Survey) {
+        self.found.unknown_files = std::mem::take(&mut survey.unknown);
+        for missing in std::mem::take(&mut survey.missing) {
+            self.table.push_missing(missing.clone());
+            self.found.damage.push(missing);
+        }
+        for begun in &survey.begun {
+            if let Some(bad) = begun.header_bad {
+                let file = segment_path(begun.header.number);
+                self.repair(file, format!("header: {bad}; it is made up from the first batch"));
+            }
+        }
+    }
+
+    /// The bases there are, and the newest that is whole.
+    fn base(&mut self) -> Result<(Vec<u64>, Option<Described>), Error> {
+        let (mut bases, _) = list_bases(&*self.disk)?;
+        while let Some(segment) = bases.last().copied() {
+            match Described::base(&*self.disk, self.identity.stream, segment, self.options.window_messages) {
+                Ok(base) => return Ok((bases, Some(base))),
+                Err(StoreError::Disk(error)) if !matches!(error, arioso_disk::Error::Short { .. }) => {
+                    return Err(error.into());
+                }
+                Err(error) => {
+                    self.repair(base_path(segment), format!("{error}; the base before and the footers tell the same"));
+                    self.disk.remove(&base_path(segment))?;
+                    bases.pop();
+                }
+            }
+        }
+        Ok((bases, None))
+    }
+
+    /// Goes over all segments in order: takes footers, scans what has none.
+    fn load(
+        &mut self,
+        begun: &[Begun],
+        covered: u64,
+        base: Option<Described>,
+        replay: &mut dyn LocalReplay,
+    ) -> Result<(), Error> {
+        if let Some(base) = base {
+            self.take_footer(base, replay);
+        }
+        for (at, segment) in begun.iter().enumerate() {
+            let next = begun.get(at + 1);
+            self.note_header(&segment.header);
+            let mut footer = None;
+            if let Ok(trailer) = &segment.trailer {
+                if segment.header.number > covered {
+                    let file = Arc::clone(&segment.file);
+                    match Described::footer(file, trailer, self.options.window_messages) {
+                        Ok(described) => footer = Some(described),
+                        Err(error) => self.repair(segment.file.path(), format!("{error}; its footer is made again")),
+                    }
+                }
+            }
+            let trailer = segment.trailer.as_ref().ok();
+            match (trailer, footer, segment.known_end) {
+                (Some(trailer), Some(footer), _) => {
+                    self.note_sealed(segment, trailer);
+                    self.take_footer(footer, replay);
+                }
+                (Some(trailer), None, _) if segment.header.number <= covered => self.note_sealed(segment, trailer),
+                // The base has what is in it: it is only sealed again.
+                (None, None, Some(known)) if segment.header.number <= covered => self.note_covered(segment, next, known),
+                _ => self.scan(segment, next, replay)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn note_header(&mut self, header: &SegmentHeader) {
+        let found = &mut self.found;
+        found.next_topic = found.next_topic.max(header.next_topic);
+        found.next_publisher = found.next_publisher.max(header.next_publisher);
+        found.settled_to = found.settled_to.max(Sequence(header.settled_to));
+        found.timestamp = found.timestamp.max(header.timestamp);
+        self.last_sequence = self.last_sequence.max(header.next_sequence.saturating_sub(1));
+    }
+
+    fn take_footer(&mut self, part: Described, replay: &mut dyn LocalReplay) {
+        part.cursors.bodies().for_each(|body| replay.cursor(body));
+        self.found.voids.extend(&part.voids);
+        self.found.next_topic = self.found.next_topic.max(part.next_topic);
+        self.found.next_publisher = self.found.next_publisher.max(part.next_publisher);
+        self.parts.push(Part::Footer(part));
+    }
+
+    fn note_sealed(&mut self, segment: &Begun, trailer: &arioso_store::segment::Trailer) {
+        let found = &mut self.found;
+        found.settled_to = found.settled_to.max(Sequence(trailer.settled_to));
+        found.timestamp = found.timestamp.max(trailer.last_timestamp);
+        self.last_sequence = self.last_sequence.max(trailer.last_sequence);
+        self.highest_reserved = self.highest_reserved.max(trailer.reserved_to);
+        let (segment_number, end) = (segment.header.number, trailer.batches_end);
+        self.chain =
+            ChainEnd { segment: segment_number, end, batch: trailer.last_batch, checksum: trailer.last_checksum };
+        self.table.push(SegmentInfo {
+            number: segment_number,
+            incarnation: segment.header.incarnation,
+            first_sequence: segment.header.next_sequence,
+            last_sequence: trailer.last_sequence,
+            first_timestamp: trailer.first_timestamp,
+            last_timestamp: trailer.last_timestamp,
+            batches_end: end,
+            file_bytes: segment.file_bytes,
+            trailer: Some(Box::new(*trailer)),
+            places: Default::default(),
+        });
+    }
+
+    fn note_covered(&mut self, segment: &Begun, next: Option<&Begun>, known: KnownEnd) {
+        let (number, last_timestamp) = (segment.header.number, next.map_or(i64::MAX, |next| next.header.timestamp));
+        self.chain = ChainEnd { segment: number, end: known.end, batch: known.batch, checksum: known.checksum };
+        self.last_sequence = self.last_sequence.max(known.last_sequence);
+        self.unsealed.push_back((number, known));
+        self.table.push(SegmentInfo {
+            number,
+            incarnation: segment.header.incarnation,
+            first_sequence: segment.header.next_sequence,
+            last_sequence: known.last_sequence,
+            first_timestamp: segment.header.timestamp,
+            last_timestamp,
+            batches_end: known.end,
+            file_bytes: segment.file_bytes,
+            trailer: None,
+            places: Default::default(),
+        });
+    }
+
+    /// Scans a segment without a footer.
+    fn scan(&mut self, segment: &Begun, next: Option<&Begun>, replay: &mut dyn LocalReplay) -> Result<(), Error> {
+        let (file, header) = (Arc::clone(&segment.file), segment.header);
+        self.number_before.get_or_insert(header.previous.batch);
+        let mut summary = Summary::new(&header, self.options.window_messages);
+        let mut scan = Scan::new(Arc::clone(&file), &header, segment.known_end)?;
+        let mut unsynced = Unsynced::default();
+        let (none, mut damage) = (Voids::default(), Vec::new());
+        let torn = loop {
+            match scan.next()? {
+                Scanned::Batch(header, records) => {
+                    unsynced.batch(header.number(), header.offset(), header.synced_to());
+                    summary.add(&header, records, &none);
+                    replay.batch(header.bytes(), records);
+                }
+                Scanned::Damage(found) => damage.push(found),
+                Scanned::End(torn) => break torn,
+            }
+        };
+        let (chain, end) = (scan.chain(), scan.offset());
+        if next.is_none() {
+            self.doubtful = unsynced.from().map(|from| (Arc::clone(&file), from, end));
+            self.found.torn = torn;
+        }
+        self.note_scanned(segment, &summary, chain, end);
+        self.note_gap(segment, next, chain, end);
+        self.found.damage.extend(damage);
+        let known_end = segment.known_end;
+        self.parts.push(Part::Scanned(Box::new(ScannedPart { file, header, known_end, summary })));
+        Ok(())
+    }
+
+    fn note_scanned(&mut self, segment: &Begun, summary: &Summary, chain: Chain, end: u64) {
+        let number = segment.header.number;
+        let checksum = chain.checksum.unwrap_or(0);
+        self.chain = ChainEnd { segment: number, end, batch: chain.batch, checksum };
+        self.last_sequence = self.last_sequence.max(chain.last_sequence);
+        self.highest_reserved = self.highest_reserved.max(summary.reserved_to);
+        let found = &mut self.found;
+        found.settled_to = found.settled_to.max(Sequence(summary.settled_to));
+        found.timestamp = found.timestamp.max(summary.last_timestamp);
+        found.next_topic = found.next_topic.max(summary.next_topic);
+        found.next_publisher = found.next_publisher.max(summary.next_publisher);
+        found.scanned_bytes += end;
+        found.unknown_control += summary.unknown_control;
+        found.voids.extend(&summary.voids);
+        let known = KnownEnd { end, batch: chain.batch, checksum, last_sequence: chain.last_sequence };
+        self.unsealed.push_back((number, known));
+        self.table.push(SegmentInfo {
+            number,
+            incarnation: segment.header.incarnation,
+            first_sequence: segment.header.next_sequence,
+            last_sequence: chain.last_sequence,
+            first_timestamp: summary.first_timestamp,
+            last_timestamp: summary.last_timestamp,
+            batches_end: end,
+            file_bytes: segment.file_bytes,
+            trailer: None,
+            places: summary.places.clone(),
+        });
+    }
+
+    /// Names what is missing between a scanned segment, whose end nothing else told, and the one behind it.
+    fn note_gap(&mut self, segment: &Begun, next: Option<&Begun>, chain: Chain, end: u64) {
+        let Some(next) = next.map(|next| next.header) else { return };
+        if segment.known_end.is_some() || next.previous.batch <= chain.batch {
+            return;
+        }
+        let here = segment.header.number;
+        let lost = if next.number > here + 1 { here + 1 } else { here };
+        let damage = Damage {
+            file: segment_path(lost),
+            segment: lost,
+            offset: if lost == here { end } else { 0 },
+            bytes: if lost == here { segment.file_bytes.saturating_sub(end) } else { 0 },
+            first: chain.last_sequence + 1,
+            last: next.next_sequence.saturating_sub(1),
+        };
+        self.table.push_missing(damage.clone());
+        self.found.damage.push(damage);
+    }
+
+    /// Settles what is void, and takes it out of what the scanned segments add up to.
+    fn void(&mut self, replay: &mut dyn LocalReplay) -> Result<(), Error> {
+        let mut sealed = Publishers::new(self.options.window_messages);
+        for part in &self.parts {
+            match part {
+                Part::Footer(part) => sealed.extend(&part.publishers),
+                Part::Scanned(_) => break,
+            }
+        }
+        let number_before = self.number_before.unwrap_or(self.chain.batch);
+        for (first, last) in replay.voids(&sealed, number_before, self.found.settled_to) {
+            self.found.voids.add(first, last);
+        }
+        if self.found.voids.is_empty() {
+            return Ok(());
+        }
+        let (window_messages, voids) = (self.options.window_messages, &self.found.voids);
+        for part in &mut self.parts {
+            let Part::Scanned(part) = part else { continue };
+            if !voids.overlaps(part.header.next_sequence, part.summary.last_sequence) {
+                continue;
+            }
+            let mut summary = Summary::new(&part.header, window_messages);
+            let mut scan = Scan::new(Arc::clone(&part.file), &part.header, part.known_end)?;
+            loop {
+                match scan.next()? {
+                    Scanned::Batch(header, records) => summary.add(&header, records, voids),
+                    Scanned::Damage(_) => {}
+                    Scanned::End(_) => break,
+                }
+            }
+            part.summary = summary;
+        }
+        Ok(())
+    }
+
+    /// Tells the publishers and the topics, base, footers and scans added up.
+    fn tell(&mut self, replay: &mut dyn LocalReplay) -> Result<(), Error> {
+        let mut publishers = Publishers::new(self.options.window_messages);
+        let mut tail: HashMap<u32, TopicSum, foldhash::fast::FixedState> = HashMap::default();
+        for part in &self.parts {
+            match part {
+                Part::Footer(part) => publishers.extend(&part.publishers),
+                Part::Scanned(part) => {
+                    publishers.extend(&part.summary.publishers);
+                    for (topic, sum) in &part.summary.topics {
+                        add(tail.entry(*topic).or_default(), sum);
+                    }
+                }
+            }
+        }
+        publishers.forget_dropped();
+        publishers.into_states().for_each(|state| replay.publisher(state));
+        let directories: Vec<_> = self
+            .parts
+            .iter()
+            .filter_map(|part| match part {
+                Part::Footer(part) => Some(&part.directory),
+                Part::Scanned(_) => None,
+            })
+            .collect();
+        let mut scans: Vec<_> = directories.iter().map(|directory| directory.scan(b"")).collect();
+        let mut entries: Vec<&mut dyn Entries> = scans.iter_mut().map(|scan| scan as &mut dyn Entries).collect();
+        merge(&mut entries, &mut |entry| {
+            let mut sum = TopicSum {
+                messages: entry.messages,
+                bytes: entry.bytes,
+                last_sequence: entry.last_sequence,
+                ..TopicSum::default()
+            };
+            if let Some(more) = tail.remove(&entry.topic) {
+                add(&mut sum, &more);
+            }
+            tell_topic(replay, &String::from_utf8_lossy(entry.name), entry.topic, &sum);
+            Ok(())
+        })?;
+        let mut rest: Vec<_> = tail.into_iter().collect();
+        rest.sort_unstable_by_key(|(topic, _)| *topic);
+        for (topic, sum) in rest {
+            let name = self.scanned_name(topic);
+            if name.is_none() {
+                self.repair("journal", format!("the name of topic {topic} was lost with a damaged batch"));
+            }
+            tell_topic(replay, &name.unwrap_or_else(|| lost_name(topic)), topic, &sum);
+        }
+        Ok(())
+    }
+
+    fn scanned_name(&self, topic: u32) -> Option<Box<str>> {
+        self.parts.iter().find_map(|part| match part {
+            Part::Scanned(part) => part.summary.names.get(&topic).cloned(),
+            Part::Footer(_) => None,
+        })
+    }
+
+    /// Where numbering goes on; tells whether the last stop was clean.
+    fn settle_numbers(&mut self, clean: Option<Clean>) -> bool {
+        let after = self.last_sequence + 1;
+        // A clean mark that the journal contradicts is not believed.
+        let clean = clean.filter(|clean| clean.next_sequence >= after && self.found.torn.is_none());
+        let found = &mut self.found;
+        let next = match clean {
+            Some(clean) => clean.next_sequence,
+            None => after.max(self.highest_reserved + 1),
+        };
+        found.next_sequence = Sequence(next.max(self.table.first_kept()).max(1));
+        found.timestamp = found.timestamp.max(clean.map_or(i64::MIN, |clean| clean.timestamp));
+        found.next_batch = self.chain.batch + 1;
+        found.clean = clean.is_some();
+        found.clean
+    }
+
+    /// Writes the end of the newest segment again, the same bytes to the same places, and syncs it. A sync that failed
+    /// before the stop may have left pages that look written and are not: only writing them again makes the next
+    /// sync speak of them.
+    fn write_doubtful_again(&mut self) -> Result<(), Error> {
+        let Some((file, from, end)) = self.doubtful.take() else { return Ok(()) };
+        let file = self.disk.open(file.path(), Access::ReadWrite)?;
+        let mut bytes = vec![0; 1 << 20];
+        let mut at = from;
+        while at < end {
+            let piece = &mut bytes[..(end - at).min(1 << 20) as usize];
+            file.read_exact_at(piece, at)?;
+            file.write_at(piece, at)?;
+            at += piece.len() as u64;
+        }
+        Ok(file.sync_data()?)
+    }
+
+    /// Files that may be written again; what is too much is removed.
+    fn collect_free(&mut self, survey: &Survey, manifest: Option<&Manifest>) -> Result<Vec<Spare>, Error> {
+        let mut free = Vec::new();
+        let next_number = self.table.last().map_or(0, |info| info.number) + 1;
+        for spare in &survey.free {
+            if free.len() < self.options.free_files_max {
+                free.push(*spare);
+            } else {
+                self.disk.remove(&free_path(spare.id))?;
+            }
+        }
+        for spare in survey.prepared.iter().filter(|spare| spare.id != next_number) {
+            self.disk.remove(&segment_path(spare.id))?;
+        }
+        if !survey.retired.is_empty() && manifest.is_some() {
+            let retired: Vec<_> = survey.retired.iter().map(|spare| (spare.id, 0)).collect();
+            give_back(&*self.disk, &retired, 0)?;
+        }
+        self.disk.sync_dir(JOURNAL_DIR)?;
+        Ok(free)
+    }
+}
+
+fn add(sum: &mut TopicSum, more: &TopicSum) {
+    sum.messages = sum.messages.saturating_add(more.messages);
+    sum.bytes = sum.bytes.saturating_add(more.bytes);
+    sum.last_sequence = sum.last_sequence.max(more.last_sequence);
+}
+
+fn tell_topic(replay: &mut dyn LocalReplay, name: &str, topic: u32, sum: &TopicSum) {
+    let TopicSum { messages, bytes, last_sequence, .. } = *sum;
+    replay.topic(&RecoveredTopic { name, topic, messages, bytes, last_sequence });
+}
+
+/// Batches that no later one says are durable: where the first of them begins.
+#[derive(Default)]
+struct Unsynced {
+    batches: std::collections::VecDeque<(u64, u64)>,
+    synced_to: u64,
+}
+
+impl Unsynced {
+    fn batch(&mut self, number: u64, offset: u64, synced_to: u64) {
+        self.batches.push_back((number, offset));
+        self.synced_to = self.synced_to.max(synced_to);
+        while self.batches.pop_front_if(|(number, _)| *number <= self.synced_to).is_some() {}
+    }
+
+    fn from(&self) -> Option<u64> {
+        self.batches.front().map(|(_, offset)| *offset)
+    }
+}
