@@ -32,7 +32,7 @@ impl Error {
     /// The number from the table of errors, where the server refused.
     pub fn code(&self) -> Option<arioso_wire::Code> {
         match self {
-            Error::Client(error) => error.code(),
+            Error::Client(arioso_client::Error::Refused { code, .. }) => Some(*code),
             _ => None,
         }
     }

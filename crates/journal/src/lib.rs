@@ -27,7 +27,6 @@ pub use backend::{Backend, Completion, Outcome, Room, Write};
 pub use entry::{BatchNumber, Entry, Kind, Level, NO_PUBLISHER, Reply, SequenceRange, Ticket, Verdict};
 pub use error::Error;
 pub use groups::{Group, Groups, group_of};
-pub use local::{Local, LocalOptions, LocalReplay, Recovered};
 pub use ledger::{Busy, Ledger};
 pub use local::{Local, LocalOptions, LocalReplay, Recovered};
 pub use void::{Judgement, Rejudge, VoidSet};

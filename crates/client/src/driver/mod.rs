@@ -11,9 +11,11 @@ mod core;
 mod drive;
 mod publisher;
 mod receipt;
+mod route;
 mod subscription;
 
 pub use client::{Client, Page};
 pub use publisher::Publisher;
 pub use receipt::Receipt;
+pub use route::Route;
 pub use subscription::{Delivery, Subscription};
