@@ -17,9 +17,6 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Shows the whole bus in one process on real files, in a minute, explained as it goes
-    #[command(after_help = "Examples:\n  arioso demo\n  arioso demo --tree /usr/share/doc")]
-    Demo(DemoArgs),
     /// Runs a server
     #[command(after_help = "Examples:\n  arioso serve --data /var/lib/arioso\n  arioso serve --config arioso.toml --print-config")]
     Serve(ServeArgs),
@@ -37,12 +34,6 @@ pub enum Verb {
     /// Lists or drops named publishers
     #[command(after_help = "Examples:\n  arioso publishers list\n  arioso publishers drop sensor-7")]
     Publishers(PublishersArgs),
-    /// Verifies every checksum of a data directory, offline, and lists what it holds
-    #[command(after_help = "Examples:\n  arioso inspect /var/lib/arioso\n  arioso inspect /var/lib/arioso --json")]
-    Inspect(InspectArgs),
-    /// Measures: each benchmark prints its parameters, a table and, last, one JSON line
-    #[command(after_help = "Examples:\n  arioso bench publish\n  arioso bench replay --messages 1000000\n  arioso bench replies")]
-    Bench(BenchArgs),
     /// Prints a completion script for a shell
     #[command(after_help = "Examples:\n  arioso completions bash > /etc/bash_completion.d/arioso")]
     Completions {
@@ -67,17 +58,6 @@ pub struct At {
     /// Give up when the server can't be reached for so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     pub connect_timeout: f64,
-}
-
-/// Flags of `demo`.
-#[derive(Debug, Args)]
-pub struct DemoArgs {
-    /// Publish the files below this directory instead of the Rust toolchain's or the system's documentation
-    #[arg(long, value_name = "DIR")]
-    pub tree: Option<PathBuf>,
-    /// Take all files, not only the first 20,000 or 1 GB
-    #[arg(long)]
-    pub all: bool,
 }
 
 /// Flags of `serve`; the settings are added from their table.
@@ -289,23 +269,6 @@ pub enum PublishersVerb {
         /// Its name
         name: String,
     },
-}
-
-/// Flags of `inspect`.
-#[derive(Debug, Args)]
-pub struct InspectArgs {
-    /// The data directory
-    pub dir: PathBuf,
-    /// One JSON object instead of text
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Flags of `bench`.
-#[derive(Debug, Args)]
-pub struct BenchArgs {
-    #[command(subcommand)]
-    pub bench: arioso_lab::Bench,
 }
 
 /// The whole command, for completions and manual pages.

@@ -44,12 +44,14 @@ pub struct Found {
     pub voids: Voids,
 }
 
+/// The reply-ordering groups as set, or what is wrong with them.
+pub fn groups(settings: &Settings) -> Result<Groups, arioso_journal::Error> {
+    settings::groups(Some(&settings.write_reply_ordering_groups), Some(&settings.max_write_reply_ordering_groups))
+}
+
 /// A bus without threads: the node, and the tip's writer for its log.
 pub fn assemble(settings: Settings, disk: Arc<dyn Disk>, hash_seed: u64, found: Found) -> Result<(Arc<Node>, TipWriter), arioso_journal::Error> {
-    let groups: Groups = settings::groups(
-        Some(&settings.write_reply_ordering_groups),
-        Some(&settings.max_write_reply_ordering_groups),
-    )?;
+    let groups = groups(&settings)?;
     let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let window = u32::try_from(settings.publish_window_messages * 2).unwrap_or(u32::MAX);
     let limits = OrderLimits {

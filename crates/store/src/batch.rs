@@ -32,10 +32,8 @@ pub const BATCH_BYTES_MAX: usize = BATCH_HEADER_BYTES_MAX + BATCH_RECORDS_BYTES_
 /// The longest name, topic or publisher.
 pub const NAME_BYTES_MAX: usize = 1024;
 
-const _: () =
-    assert!(BATCH_RECORDS_BYTES_MAX > arioso_stream::record::PAYLOAD_BYTES_MAX + (1 << 17));
-const _: () =
-    assert!(BATCH_HEADER_BYTES_MAX > 4096 * (2 * (NAME_HEADER_BYTES + NAME_BYTES_MAX) + RUN_BYTES));
+const _: () = assert!(BATCH_RECORDS_BYTES_MAX > arioso_stream::record::PAYLOAD_BYTES_MAX + (1 << 17));
+const _: () = assert!(BATCH_HEADER_BYTES_MAX > 4096 * (2 * (NAME_HEADER_BYTES + NAME_BYTES_MAX) + RUN_BYTES));
 const _: () = assert!(size_of::<Fixed>() == FIXED_BYTES && size_of::<FixedRun>() == RUN_BYTES);
 
 /// The first four bytes of every batch.
@@ -125,10 +123,7 @@ pub struct NamesBuilder {
 impl NamesBuilder {
     /// Adds a name of at most [`NAME_BYTES_MAX`] bytes.
     pub fn push(&mut self, kind: NameKind, id: u32, name: &str) {
-        assert!(
-            name.len() <= NAME_BYTES_MAX,
-            "names are checked where they come in"
-        );
+        assert!(name.len() <= NAME_BYTES_MAX, "names are checked where they come in");
         self.bytes.put_u8(match kind {
             NameKind::Topic => 0,
             NameKind::Publisher => 1,
@@ -153,10 +148,7 @@ impl NamesBuilder {
     /// The finished part; the builder is empty again.
     pub fn take(&mut self) -> NamesPart {
         let count = std::mem::take(&mut self.count);
-        NamesPart {
-            bytes: self.bytes.split().freeze(),
-            count,
-        }
+        NamesPart { bytes: self.bytes.split().freeze(), count }
     }
 }
 
@@ -417,10 +409,7 @@ impl<'a> BatchHeader<'a> {
         let fixed = BatchHeader::peek(bytes)?;
         let need = fixed.header_bytes.get() as usize;
         let Some(bytes) = bytes.get(..need) else {
-            return Err(BadBatch::Short {
-                have: bytes.len(),
-                need,
-            });
+            return Err(BadBatch::Short { have: bytes.len(), need });
         };
         let (want, got) = (fixed.checksum.get(), crc32c::crc32c(&bytes[CHECKED_FROM..]));
         if want != got {
@@ -436,19 +425,12 @@ impl<'a> BatchHeader<'a> {
     }
 
     /// The header at its place: read, and tested to have been written there.
-    pub fn read_at(
-        bytes: &'a [u8],
-        incarnation: u64,
-        offset: u64,
-    ) -> Result<BatchHeader<'a>, BadBatch> {
+    pub fn read_at(bytes: &'a [u8], incarnation: u64, offset: u64) -> Result<BatchHeader<'a>, BadBatch> {
         // The place is tested before the checksum: on a recycled file old headers are the common case.
         let fixed = BatchHeader::peek(bytes)?;
         if fixed.incarnation.get() != incarnation || fixed.offset.get() != offset {
             let (incarnation, offset) = (fixed.incarnation.get(), fixed.offset.get());
-            return Err(BadBatch::Elsewhere {
-                incarnation,
-                offset,
-            });
+            return Err(BadBatch::Elsewhere { incarnation, offset });
         }
         BatchHeader::read(bytes)
     }
@@ -467,25 +449,19 @@ impl<'a> BatchHeader<'a> {
     /// The fixed part with possible lengths; nothing is known about its checksum.
     fn peek(bytes: &'a [u8]) -> Result<&'a Fixed, BadBatch> {
         let Ok((fixed, _)) = Fixed::ref_from_prefix(bytes) else {
-            return Err(BadBatch::Short {
-                have: bytes.len(),
-                need: FIXED_BYTES,
-            });
+            return Err(BadBatch::Short { have: bytes.len(), need: FIXED_BYTES });
         };
         if fixed.magic != BATCH_MAGIC {
             return Err(BadBatch::Magic);
         }
         if fixed.version.get() != VERSION {
-            return Err(BadBatch::Version {
-                version: fixed.version.get(),
-            });
+            return Err(BadBatch::Version { version: fixed.version.get() });
         }
         let header = u64::from(fixed.header_bytes.get());
         let records = u64::from(fixed.records_bytes.get());
         let names = u64::from(fixed.names_bytes.get()).next_multiple_of(8);
         let want = FIXED_BYTES as u64 + names + u64::from(fixed.runs.get()) * RUN_BYTES as u64;
-        let fits =
-            header <= BATCH_HEADER_BYTES_MAX as u64 && records <= BATCH_RECORDS_BYTES_MAX as u64;
+        let fits = header <= BATCH_HEADER_BYTES_MAX as u64 && records <= BATCH_RECORDS_BYTES_MAX as u64;
         let align = arioso_stream::record::RECORD_ALIGN as u64;
         if header != want || !fits || !records.is_multiple_of(align) {
             return Err(BadBatch::Lengths);
@@ -497,10 +473,7 @@ impl<'a> BatchHeader<'a> {
     pub fn verify_records(&self, records: &[u8]) -> Result<(), BadBatch> {
         let (want, need) = (self.fixed.records_checksum.get(), self.records_bytes());
         if records.len() != need {
-            return Err(BadBatch::Short {
-                have: records.len(),
-                need,
-            });
+            return Err(BadBatch::Short { have: records.len(), need });
         }
         let got = crc32c::crc32c(records);
         if want != got {
@@ -513,10 +486,7 @@ impl<'a> BatchHeader<'a> {
     pub fn records(&self, batch: &'a [u8]) -> Result<&'a [u8], BadBatch> {
         let need = self.header_bytes() + self.records_bytes();
         let Some(records) = batch.get(self.header_bytes()..need) else {
-            return Err(BadBatch::Short {
-                have: batch.len(),
-                need,
-            });
+            return Err(BadBatch::Short { have: batch.len(), need });
         };
         self.verify_records(records)?;
         Ok(records)
@@ -569,19 +539,17 @@ impl<'a> BatchHeader<'a> {
     /// The runs, in sequence order.
     pub fn runs(&self) -> impl Iterator<Item = Run> + use<'a> {
         let from = FIXED_BYTES + (self.fixed.names_bytes.get() as usize).next_multiple_of(8);
-        self.bytes[from..]
-            .chunks_exact(RUN_BYTES)
-            .filter_map(|bytes| {
-                let run = FixedRun::ref_from_bytes(bytes).ok()?;
-                Some(Run {
-                    publisher: run.publisher.get(),
-                    epoch: run.epoch.get(),
-                    first_publisher_sequence: run.first_publisher_sequence.get(),
-                    messages: run.messages.get(),
-                    stored_before: run.stored_before.get(),
-                    first_sequence: Sequence(run.first_sequence.get()),
-                })
+        self.bytes[from..].chunks_exact(RUN_BYTES).filter_map(|bytes| {
+            let run = FixedRun::ref_from_bytes(bytes).ok()?;
+            Some(Run {
+                publisher: run.publisher.get(),
+                epoch: run.epoch.get(),
+                first_publisher_sequence: run.first_publisher_sequence.get(),
+                messages: run.messages.get(),
+                stored_before: run.stored_before.get(),
+                first_sequence: Sequence(run.first_sequence.get()),
             })
+        })
     }
 
     /// The checksum of this header.
@@ -671,8 +639,7 @@ impl<'a> Iterator for NameWalk<'a> {
 /// The first name and the bytes behind it.
 fn split_name(bytes: &[u8]) -> Option<(Option<Name<'_>>, &[u8])> {
     let (head, rest) = bytes.split_at_checked(NAME_HEADER_BYTES)?;
-    let (name, rest) =
-        rest.split_at_checked(usize::from(u16::from_le_bytes([head[2], head[3]])))?;
+    let (name, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes([head[2], head[3]])))?;
     let id = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
     let kind = match head[0] {
         0 => NameKind::Topic,

@@ -38,11 +38,7 @@ fn parts() -> BatchParts {
     }
 }
 
-const PLACE: Place = Place {
-    incarnation: 3 << 32 | 1,
-    offset: 8192,
-    previous_checksum: 77,
-};
+const PLACE: Place = Place { incarnation: 3 << 32 | 1, offset: 8192, previous_checksum: 77 };
 
 fn encoded() -> Vec<u8> {
     let parts = parts();
@@ -59,32 +55,11 @@ fn a_batch_is_read_back_as_it_was_written() {
     assert_eq!(header.records(&bytes).unwrap(), &parts.records[..]);
     assert_eq!(header.runs().collect::<Vec<_>>(), parts.runs);
     let names: Vec<_> = header.names().map(|n| (n.kind, n.id, n.name)).collect();
-    let want = [
-        (NameKind::Topic, 5, "a/b"),
-        (NameKind::Topic, 6, "a/c/d"),
-        (NameKind::Publisher, 1, "orders"),
-    ];
+    let want = [(NameKind::Topic, 5, "a/b"), (NameKind::Topic, 6, "a/c/d"), (NameKind::Publisher, 1, "orders")];
     assert_eq!(names, want);
-    assert_eq!(
-        (header.number(), header.synced_to(), header.reserved_to()),
-        (12, 11, 1 << 20)
-    );
-    assert_eq!(
-        (
-            header.first_sequence(),
-            header.last_sequence(),
-            header.settled_to()
-        ),
-        (100, 101, 99)
-    );
-    assert_eq!(
-        (
-            header.timestamp(),
-            header.server_epoch(),
-            header.previous_checksum()
-        ),
-        (-5, 3, 77)
-    );
+    assert_eq!((header.number(), header.synced_to(), header.reserved_to()), (12, 11, 1 << 20));
+    assert_eq!((header.first_sequence(), header.last_sequence(), header.settled_to()), (100, 101, 99));
+    assert_eq!((header.timestamp(), header.server_epoch(), header.previous_checksum()), (-5, 3, 77));
     assert_eq!((header.end(), parts.file_bytes()), (8192 + 4096, 4096));
     assert!(header.messages_only());
 }
@@ -98,13 +73,7 @@ fn zeros_are_no_batch() {
 fn a_copy_at_another_place_is_no_batch_of_that_place() {
     let bytes = encoded();
     let bad = BatchHeader::read_at(&bytes, PLACE.incarnation, PLACE.offset + 4096).unwrap_err();
-    assert_eq!(
-        bad,
-        BadBatch::Elsewhere {
-            incarnation: PLACE.incarnation,
-            offset: PLACE.offset
-        }
-    );
+    assert_eq!(bad, BadBatch::Elsewhere { incarnation: PLACE.incarnation, offset: PLACE.offset });
     BatchHeader::read_at(&bytes, PLACE.incarnation + 1, PLACE.offset).unwrap_err();
 }
 

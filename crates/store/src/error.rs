@@ -97,7 +97,9 @@ pub enum Error {
     },
 
     /// A file without which nothing can be opened is not there.
-    #[error("{file} is missing, but there are segments: without it they can't be told from another stream's; restore it from a backup")]
+    #[error(
+        "{file} is missing, but there are segments: without it they can't be told from another stream's; restore it from a backup"
+    )]
     NoIdentity {
         /// The file.
         file: String,

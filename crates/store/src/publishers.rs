@@ -202,17 +202,18 @@ fn kept_runs<'a>(run: &'a Run, voids: &'a Voids) -> impl Iterator<Item = WindowR
     let (low, end) = (run.first_sequence.0, run.first_sequence.0.saturating_add(u64::from(run.messages)));
     let inside = voids.ranges().iter().filter(move |range| range.1 >= low && range.0 < end);
     let bounds = inside.map(|range| (range.0, range.1.saturating_add(1))).chain([(end, end)]);
-    bounds.scan(low, move |from, (void_from, void_end)| {
-        let piece = (*from, void_from.clamp(*from, end));
-        *from = (*from).max(void_end.min(end));
-        Some(piece)
-    })
-    .filter(|(from, to)| from < to)
-    .map(move |(from, to)| WindowRun {
-        first: run.first_publisher_sequence.saturating_add(from - low),
-        sequence: Sequence(from),
-        messages: (to - from) as u32,
-    })
+    bounds
+        .scan(low, move |from, (void_from, void_end)| {
+            let piece = (*from, void_from.clamp(*from, end));
+            *from = (*from).max(void_end.min(end));
+            Some(piece)
+        })
+        .filter(|(from, to)| from < to)
+        .map(move |(from, to)| WindowRun {
+            first: run.first_publisher_sequence.saturating_add(from - low),
+            sequence: Sequence(from),
+            messages: (to - from) as u32,
+        })
 }
 
 /// Strings a run to the last one if both numbers go on.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arioso_disk::Access;
-use arioso_store::segment::{KnownEnd, Scan, Scanned, SegmentHeader, segment_path};
 use arioso_store::Error as StoreError;
+use arioso_store::segment::{KnownEnd, Scan, Scanned, SegmentHeader, segment_path};
 use arioso_stream::Sequence;
 
 use super::Local;
@@ -53,13 +53,7 @@ impl Backend for Local {
 }
 
 impl Local {
-    fn replay_segment(
-        &self,
-        number: u64,
-        end: u64,
-        from: Sequence,
-        replay: &mut dyn Replay,
-    ) -> Result<(), Error> {
+    fn replay_segment(&self, number: u64, end: u64, from: Sequence, replay: &mut dyn Replay) -> Result<(), Error> {
         let path = segment_path(number);
         let file = self.disk.open(&path, Access::Read)?;
         let info = self.table.get(number).expect("the segment was listed");

@@ -255,11 +255,7 @@ impl RetireJob {
 
 /// Keeps up to `free_files` of the segments' files to be written again and removes the others. The manifest says already
 /// that they do not count.
-pub(super) fn give_back(
-    disk: &dyn Disk,
-    segments: &[(u64, u64)],
-    free_files: usize,
-) -> Result<Vec<Spare>, StoreError> {
+pub(super) fn give_back(disk: &dyn Disk, segments: &[(u64, u64)], free_files: usize) -> Result<Vec<Spare>, StoreError> {
     let mut free = Vec::new();
     for (number, incarnation) in segments {
         let path = segment_path(*number);

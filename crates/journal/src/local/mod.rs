@@ -104,14 +104,25 @@ enum Behind {
     Preparing,
     Ready(Prepared),
     /// The last try failed for want of room; the numbers are those of the disk.
-    Full { free: u64, need: u64 },
+    Full {
+        free: u64,
+        need: u64,
+    },
 }
 
 /// What a write brings about once it is durable.
 #[derive(Debug)]
 enum Effect {
     Begun(SegmentInfo),
-    Batch { segment: u64, number: u64, end: u64, last_sequence: u64, timestamp: i64, place: BatchPlace, records: bool },
+    Batch {
+        segment: u64,
+        number: u64,
+        end: u64,
+        last_sequence: u64,
+        timestamp: i64,
+        place: BatchPlace,
+        records: bool,
+    },
     /// The segment got its last batch.
     Ended(u64, KnownEnd),
 }
@@ -445,3 +456,8 @@ pub fn write_of(parts: &arioso_store::BatchParts) -> Write {
     parts.encode_unplaced(&mut header);
     Write { number: BatchNumber(parts.number), header: Bytes::from(header), records: parts.records.clone() }
 }
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;

@@ -172,12 +172,13 @@ impl Local {
         let (identity, made) = identity(&*disk, options)?;
         let mut opening = Opening::new(Arc::clone(&disk), options, identity, made);
         opening.remove_temporary()?;
-        let manifest = opening.manifest()?;
+        let (manifest, copies) = opening.manifest()?;
         let (epoch_before, clean) = opening.epoch()?;
         let first_kept = manifest.as_ref().map(|manifest| (manifest.first_segment, manifest.first_sequence));
         let mut survey = survey(&*disk, opening.identity.stream, first_kept)?;
         opening.table = SegmentTable::new(first_kept.map_or_else(|| lowest(&survey), |(_, sequence)| sequence));
         opening.note_survey(&mut survey);
+        let manifest = opening.store_manifest(manifest, copies, &survey)?;
         let (bases, base) = opening.base()?;
         let covered = base.as_ref().map_or(0, |base| base.segment);
         opening.load(&survey.begun, covered, base, replay)?;
@@ -191,7 +192,7 @@ impl Local {
         let epoch = epoch_before.max(in_headers).max(survey.incarnation >> 32) + 1;
         // The mark of a clean stop is gone, and the epoch taken, before the first number.
         Epoch { epoch, clean: None }.store(&*disk)?;
-        let free = opening.collect_free(&survey, manifest.as_ref())?;
+        let free = opening.collect_free(&survey)?;
         let Opening { identity, found, table, unsealed, chain, last_sequence, .. } = opening;
         let next_number = table.last().map_or(0, |info| info.number) + 1;
         let spare = survey.prepared.iter().any(|spare| spare.id == next_number);
@@ -203,7 +204,7 @@ impl Local {
             epoch,
             incarnations: 0,
             table,
-            manifest: manifest.unwrap_or_default(),
+            manifest,
             voids: found.voids.clone(),
             current: None,
             behind: Behind::Wanted,
@@ -340,18 +341,29 @@ impl<'a> Opening<'a> {
         Ok(())
     }
 
-    /// What says which segments are in charge; a new stream gets one, so that a lost first segment is noticed.
-    fn manifest(&mut self) -> Result<Option<Manifest>, Error> {
-        let (manifest, wrong) = Manifest::load(&*self.disk)?;
-        for error in wrong {
+    /// What says which segments are in charge, and how many of its copies are to be written.
+    fn manifest(&mut self) -> Result<(Option<Manifest>, usize), Error> {
+        let (mut manifest, wrong) = Manifest::load(&*self.disk)?;
+        for error in &wrong {
             self.repair("manifest", format!("{error}; the other copy counts, or else the segments present"));
         }
-        if manifest.is_some() || !self.found.made {
-            return Ok(manifest);
+        if manifest.is_none() && self.found.made {
+            // A new stream has one from the start, so that a lost first segment is noticed.
+            manifest = Some(Manifest { first_segment: 1, first_sequence: 1, ..Manifest::default() });
         }
-        let mut manifest = Manifest { first_segment: 1, first_sequence: 1, ..Manifest::default() };
-        manifest.store(&*self.disk)?;
-        Ok(Some(manifest))
+        let copies = if manifest.is_none() || self.found.made { 2 } else { wrong.len() };
+        Ok((manifest, copies))
+    }
+
+    /// Writes copies of the manifest that are missing or bad; without any, the segments present are in charge.
+    fn store_manifest(&self, manifest: Option<Manifest>, copies: usize, survey: &Survey) -> Result<Manifest, Error> {
+        let first_segment = survey.begun.first().map_or(1, |begun| begun.header.number);
+        let made_up = Manifest { first_segment, first_sequence: lowest(survey), ..Manifest::default() };
+        let mut manifest = manifest.unwrap_or(made_up);
+        for _ in 0..copies {
+            manifest.store(&*self.disk)?;
+        }
+        Ok(manifest)
     }
 
     /// The epoch of the last start, and the mark of a clean stop.
@@ -431,7 +443,9 @@ impl<'a> Opening<'a> {
                 }
                 (Some(trailer), None, _) if segment.header.number <= covered => self.note_sealed(segment, trailer),
                 // The base has what is in it: it is only sealed again.
-                (None, None, Some(known)) if segment.header.number <= covered => self.note_covered(segment, next, known),
+                (None, None, Some(known)) if segment.header.number <= covered => {
+                    self.note_covered(segment, next, known)
+                }
                 _ => self.scan(segment, next, replay)?,
             }
         }
@@ -709,7 +723,7 @@ impl<'a> Opening<'a> {
     }
 
     /// Files that may be written again; what is too much is removed.
-    fn collect_free(&mut self, survey: &Survey, manifest: Option<&Manifest>) -> Result<Vec<Spare>, Error> {
+    fn collect_free(&mut self, survey: &Survey) -> Result<Vec<Spare>, Error> {
         let mut free = Vec::new();
         let next_number = self.table.last().map_or(0, |info| info.number) + 1;
         for spare in &survey.free {
@@ -722,7 +736,7 @@ impl<'a> Opening<'a> {
         for spare in survey.prepared.iter().filter(|spare| spare.id != next_number) {
             self.disk.remove(&segment_path(spare.id))?;
         }
-        if !survey.retired.is_empty() && manifest.is_some() {
+        if !survey.retired.is_empty() {
             let retired: Vec<_> = survey.retired.iter().map(|spare| (spare.id, 0)).collect();
             give_back(&*self.disk, &retired, 0)?;
         }

@@ -17,14 +17,14 @@ use arioso_stream::Records;
 use arioso_stream::record::CONTROL_TOPIC;
 use bytes::Bytes;
 
+use super::segment_path;
 use super::table::{SegmentInfo, SegmentTable};
 use super::trailer::Trailer;
 use super::window::PIECE_BYTES;
-use super::segment_path;
 use crate::Damage;
 use crate::batch::{BadBatch, BatchHeader, FIXED_BYTES, PAGE_BYTES};
-use crate::places::{BatchPlace, Places};
 use crate::directory::{DirectoryReader, Entries};
+use crate::places::{BatchPlace, Places};
 use crate::voids::Voids;
 
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -434,9 +434,7 @@ impl SegmentReader {
                 let last = if empty { found.first_sequence() } else { found.first_sequence().saturating_sub(1) };
                 self.tell_damage(info, page, last)
             }
-            Err(BadBatch::Short { need, .. }) if self.may_have(info, page, need) => {
-                self.need_batch(info, page, need)
-            }
+            Err(BadBatch::Short { need, .. }) if self.may_have(info, page, need) => self.need_batch(info, page, need),
             _ => self.bad_batch(page + PAGE),
         }
     }

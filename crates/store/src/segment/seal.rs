@@ -12,9 +12,9 @@ use arioso_stream::order::ANONYMOUS_FROM;
 use super::header::SegmentHeader;
 use super::names::{TopicNames, WantedNames, lost_name};
 use super::scan::{KnownEnd, Scan, Scanned};
+use super::segment_path;
 use super::summary::{Summary, TopicSum};
 use super::trailer::{PartPlace, Trailer};
-use super::segment_path;
 use crate::batch::PAGE_BYTES;
 use crate::directory::{DirectoryWriter, Entry};
 use crate::voids::Voids;
@@ -56,8 +56,7 @@ pub struct Sealed {
 pub fn seal(disk: &dyn Disk, input: &SealInput<'_>, names: &dyn TopicNames) -> Result<Sealed> {
     let path = segment_path(input.segment);
     let file = disk.open(&path, Access::ReadWrite)?;
-    let header = SegmentHeader::load(&*file, input.stream, input.segment)?
-        .map_err(|bad| Error::part(&path, 0, bad))?;
+    let header = SegmentHeader::load(&*file, input.stream, input.segment)?.map_err(|bad| Error::part(&path, 0, bad))?;
     let (summary, damage) = summarise(&file, &header, input)?;
     let rows = named_rows(&summary, names)?;
     let (trailer, file_bytes) = write_footer(&file, &header, input, &summary, &rows, damage.len())?;

@@ -184,9 +184,11 @@ impl Survey {
             }
             let next = self.begun.get(at + 1).map(|next| next.header);
             let begun = &mut self.begun[at];
-            begun.known_end = next
-                .and_then(|next| KnownEnd::named_by(&next, header.number))
-                .or(begun.trailer.as_ref().ok().map(KnownEnd::of_trailer));
+            begun.known_end = next.and_then(|next| KnownEnd::named_by(&next, header.number)).or(begun
+                .trailer
+                .as_ref()
+                .ok()
+                .map(KnownEnd::of_trailer));
             number = header.number + 1;
             sequence = begun.known_end.map_or(sequence, |known| known.last_sequence + 1);
             if begun.known_end.is_none() && next.is_some_and(|next| next.number > number) {

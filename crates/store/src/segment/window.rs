@@ -86,11 +86,7 @@ impl Window {
     }
 
     /// The batch at `offset`, if a good one stands there: its header and its records, both checksums tested.
-    pub fn batch_at(
-        &mut self,
-        incarnation: u64,
-        offset: u64,
-    ) -> Result<Result<(BatchHeader<'_>, &[u8]), BadBatch>> {
+    pub fn batch_at(&mut self, incarnation: u64, offset: u64) -> Result<Result<(BatchHeader<'_>, &[u8]), BadBatch>> {
         let need = match self.header_at(incarnation, offset)? {
             Ok(header) => header.header_bytes() + header.records_bytes(),
             Err(bad) => return Ok(Err(bad)),
