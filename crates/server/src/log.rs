@@ -81,6 +81,13 @@ impl<B: Backend> Log<B> {
     /// One round: what waits becomes durable. `mark`: if nothing waits, an empty batch carries `synced_to` forward. Returns
     /// whether anything was written. After an error nothing more is promised: the engine is to be told it is lost.
     pub fn step(&mut self, now: i64, mark: bool) -> Result<bool, arioso_journal::Error> {
+        let wrote = self.begin(now, mark);
+        self.finish(now)?;
+        Ok(wrote)
+    }
+
+    /// The first half of a round: what waits is handed to the backend. Returns whether anything was.
+    pub fn begin(&mut self, now: i64, mark: bool) -> bool {
         {
             let mut engine = self.node.engine.lock();
             engine.take(&mut self.batches);
@@ -91,13 +98,18 @@ impl<B: Backend> Log<B> {
         }
         let wrote = !self.batches.is_empty();
         self.submit();
+        wrote
+    }
+
+    /// The second half: the backend does its work, and what became known is settled, answered and shown.
+    pub fn finish(&mut self, now: i64) -> Result<(), arioso_journal::Error> {
         self.completions.clear();
         self.backend.advance(&mut self.completions)?;
-        if wrote {
+        if !self.completions.is_empty() {
             add(&self.node.counters.syncs, 1);
         }
         self.complete(now);
-        Ok(wrote)
+        Ok(())
     }
 
     fn submit(&mut self) {
