@@ -53,7 +53,7 @@ pub fn groups(settings: &Settings) -> Result<Groups, arioso_journal::Error> {
 pub fn assemble(settings: Settings, disk: Arc<dyn Disk>, hash_seed: u64, found: Found) -> Result<(Arc<Node>, TipWriter), arioso_journal::Error> {
     let groups = groups(&settings)?;
     let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-    let window = u32::try_from(settings.publish_window_messages * 2).unwrap_or(u32::MAX);
+    let window = settings.remembered_messages();
     let limits = OrderLimits {
         pending_bytes_max: size(settings.pending_bytes_max),
         publishers_max: size(settings.publishers_max),

@@ -166,7 +166,7 @@ pub fn open(settings: Settings, disk: Arc<dyn Disk>, chance: Chance) -> Result<O
         new_stream: Some(NewStream { id: chance.stream_id, name: settings.stream_name.clone(), now: chance.now }),
         segment_bytes: settings.segment_bytes,
         free_files_max: usize::try_from(settings.free_segments_max).unwrap_or(usize::MAX),
-        window_messages: u32::try_from(settings.publish_window_messages * 2).unwrap_or(u32::MAX),
+        window_messages: settings.remembered_messages(),
         ..LocalOptions::default()
     };
     let data = settings.data.clone();

@@ -28,7 +28,7 @@ use super::event::{Ack, Event, PublisherId};
 use super::output::Output;
 use super::retry_pause;
 use crate::message::{Message, TopicId};
-use crate::options::{BLOCK_BYTES, Limits};
+use crate::options::{BLOCK_BYTES, BLOCK_MESSAGES, COPY_BYTES, JOIN_BYTES, Limits};
 use crate::{Error, Result};
 
 /// Consecutive messages that travel in one frame.
@@ -41,6 +41,8 @@ struct Block {
     atomic: bool,
     condition: Option<Box<Condition>>,
     records: Bytes,
+    /// An atomic batch answered in parts: how many messages, and the part that decides.
+    part: Option<(u32, Reply)>,
 }
 
 impl Block {
@@ -57,6 +59,24 @@ impl Block {
         bytes
     }
 
+    /// Publisher sequences answered so far, of an atomic batch.
+    fn answered(&self) -> u32 {
+        self.part.map_or(0, |(messages, _)| messages)
+    }
+
+    /// Notes a reply to some messages of an atomic batch; the first that is not ok speaks for all. Gives it when all are
+    /// answered.
+    fn answer_part(&mut self, messages: u32, reply: Reply) -> Option<Reply> {
+        let (before, decides) = self.part.unwrap_or((0, reply));
+        let decides = match decides.code {
+            Code::Ok if reply.code != Code::Ok => reply,
+            _ => decides,
+        };
+        let answered = before + messages;
+        self.part = (answered < self.messages).then_some((answered, decides));
+        self.part.is_none().then_some(decides)
+    }
+
     /// Takes the first messages off.
     fn split_front(&mut self, messages: u32) -> Block {
         let bytes = self.bytes_of(messages);
@@ -67,10 +87,57 @@ impl Block {
             atomic: self.atomic,
             condition: self.condition.take(),
             records: self.records.split_to(bytes),
+            part: None,
         };
         self.first += u64::from(messages);
         self.messages -= messages;
         front
+    }
+}
+
+/// Puts short neighbours together, so that what was refused message by message does not travel so.
+#[derive(Default)]
+struct Joined {
+    blocks: VecDeque<Block>,
+    /// Records of the last block, while it grows.
+    records: BytesMut,
+}
+
+impl Joined {
+    fn push(&mut self, block: Block) {
+        let plain = |block: &Block| !block.atomic && block.condition.is_none();
+        let joins = self.blocks.back().is_some_and(|last| {
+            let short = block.records.len() <= COPY_BYTES
+                && last.records.len() <= COPY_BYTES
+                && self.records.len() + block.records.len() <= JOIN_BYTES;
+            short && plain(&block) && plain(last) && last.level == block.level
+        });
+        match self.blocks.back_mut() {
+            Some(last) if joins => {
+                if self.records.is_empty() {
+                    self.records.extend_from_slice(&last.records);
+                }
+                self.records.extend_from_slice(&block.records);
+                last.messages += block.messages;
+            }
+            _ => {
+                self.seal();
+                self.blocks.push_back(block);
+            }
+        }
+    }
+
+    fn seal(&mut self) {
+        if let Some(last) = self.blocks.back_mut()
+            && !self.records.is_empty()
+        {
+            last.records = self.records.split().freeze();
+        }
+    }
+
+    fn finish(mut self) -> VecDeque<Block> {
+        self.seal();
+        self.blocks
     }
 }
 
@@ -207,7 +274,9 @@ impl Publisher {
     /// Takes one message. The window was checked.
     pub(crate) fn push(&mut self, topic: TopicId, message: &Message<'_>, record_bytes: usize) {
         let joins = self.tail.is_some_and(|tail| {
-            tail.level == message.level && self.buffer.len() + record_bytes <= BLOCK_BYTES
+            tail.level == message.level
+                && tail.messages < BLOCK_MESSAGES
+                && self.buffer.len() + record_bytes <= BLOCK_BYTES
         });
         if message.condition.is_some() || !joins {
             self.seal();
@@ -267,6 +336,7 @@ impl Publisher {
             atomic: false,
             condition: None,
             records,
+            part: None,
         });
         self.next += u64::from(messages);
     }
@@ -293,6 +363,7 @@ impl Publisher {
                 atomic,
                 condition,
                 records: self.buffer.split().freeze(),
+                part: None,
             });
         }
     }
@@ -443,36 +514,46 @@ impl Publisher {
         if self.is_over() {
             return Ok(Replied::Fine);
         }
-        let mut left = reply.messages;
-        let mut sequence = reply.sequence;
+        let mut reply = *reply;
         let mut replied = Replied::Fine;
-        let mut number = reply.first;
-        while left > 0 {
+        while reply.messages > 0 {
+            let number = reply.first;
             let Some(front) = self.flight.front_mut() else {
                 let what = format!("a reply for publisher sequence {number}, nothing is open");
                 return Err(Error::protocol(what));
             };
-            let due = front.first.wrapping_add(self.base);
-            let messages = left.min(front.messages);
-            if due != number || (front.atomic && messages < front.messages) {
+            let due = front.first.wrapping_add(self.base) + u64::from(front.answered());
+            if due != number {
                 let what = format!("a reply for publisher sequence {number}, {due} is next");
                 return Err(Error::protocol(what));
             }
-            let block = front.split_front(messages);
-            if front.messages == 0 {
-                self.flight.pop_front();
+            let messages = reply.messages.min(front.messages - front.answered());
+            let decides = match front.atomic {
+                true => front.answer_part(messages, reply),
+                false => Some(reply),
+            };
+            if let Some(decides) = decides {
+                let taken = if front.atomic {
+                    front.messages
+                } else {
+                    messages
+                };
+                let block = front.split_front(taken);
+                if front.messages == 0 {
+                    self.flight.pop_front();
+                }
+                self.flight_messages -= u64::from(taken);
+                self.flight_bytes -= block.records.len() as u64;
+                if self.outcome(block, &decides, now, events) == Replied::LoseConnection {
+                    replied = Replied::LoseConnection;
+                }
+                if self.is_over() {
+                    return Ok(replied);
+                }
             }
-            self.flight_messages -= u64::from(messages);
-            self.flight_bytes -= block.records.len() as u64;
-            if self.outcome(block, reply, sequence, now, events) == Replied::LoseConnection {
-                replied = Replied::LoseConnection;
-            }
-            if self.is_over() {
-                return Ok(replied);
-            }
-            left -= messages;
-            number += u64::from(messages);
-            sequence = Sequence(sequence.0.saturating_add(messages.into()));
+            reply.first += u64::from(messages);
+            reply.messages -= messages;
+            reply.sequence = Sequence(reply.sequence.0.saturating_add(messages.into()));
         }
         if self.flight.is_empty() && !self.refused.is_empty() && replied == Replied::Fine {
             self.requeue();
@@ -485,11 +566,11 @@ impl Publisher {
         &mut self,
         block: Block,
         reply: &Reply,
-        sequence: Sequence,
         now: Duration,
         events: &mut VecDeque<Event>,
     ) -> Replied {
         let messages = block.messages;
+        let sequence = reply.sequence;
         match reply.code {
             Code::Ok => {
                 let last = Sequence(sequence.0.saturating_add(u64::from(messages) - 1));
@@ -548,8 +629,13 @@ impl Publisher {
 
     /// Everything refused is sent again, in order, before anything else.
     fn requeue(&mut self) {
-        self.refused.append(&mut self.waiting);
-        std::mem::swap(&mut self.refused, &mut self.waiting);
+        let mut joined = Joined::default();
+        for block in self.refused.drain(..) {
+            joined.push(block);
+        }
+        let mut blocks = joined.finish();
+        blocks.append(&mut self.waiting);
+        self.waiting = blocks;
         if self.reopen && self.stage == Stage::Open {
             self.reopen = false;
             self.stage = Stage::Unopened;
@@ -590,7 +676,10 @@ impl Publisher {
             }
             Stage::Unopened | Stage::Opening | Stage::Open => {}
         }
-        let flight = std::mem::take(&mut self.flight);
+        let mut flight = std::mem::take(&mut self.flight);
+        for block in &mut flight {
+            block.part = None;
+        }
         self.flight_messages = 0;
         self.flight_bytes = 0;
         // Behind a refused message nothing was stored, so what is under way behind one is not in doubt.
