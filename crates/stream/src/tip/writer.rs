@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use bytes::Bytes;
 
 use super::chunk::Chunk;
+use super::index::IndexWriter;
 use super::{CHUNK_BYTES_MAX, Counters, OpenRange, PartitionId, TipConfig, TipShared, Visible};
-use crate::record::{HEADER_BYTES, RECORD_ALIGN, Sequence};
+use crate::record::{CONTROL_TOPIC, HEADER_BYTES, RECORD_ALIGN, Sequence};
 
 /// The slot of the first record ever appended: in the middle, so that [`TipWriter::prepend`] has room below it.
 const FIRST_SLOT: u64 = 1 << 40;
@@ -18,6 +19,7 @@ const FIRST_SLOT: u64 = 1 << 40;
 pub struct TipWriter {
     config: TipConfig,
     shared: Arc<TipShared>,
+    index: IndexWriter,
     /// The same chunks as readers see, found without a lock.
     chunks: VecDeque<Arc<Chunk>>,
     /// Whether the newest chunk takes further records.
@@ -39,6 +41,7 @@ impl TipWriter {
             config.chunk_bytes
         );
         let settled_to = Sequence(config.next.0.saturating_sub(1));
+        let (index, index_shared) = IndexWriter::new(&config);
         let shared = Arc::new(TipShared {
             chunks: RwLock::default(),
             visible: RwLock::new(Arc::new(Visible {
@@ -50,12 +53,15 @@ impl TipWriter {
             })),
             first_sequence: AtomicU64::new(config.next.0),
             first_slot: AtomicU64::new(FIRST_SLOT),
+            index: index_shared,
             counters: Counters::default(),
+            scratch: Mutex::default(),
         });
         let writer = TipWriter {
             next_sequence: config.next,
             config,
             shared: shared.clone(),
+            index,
             chunks: VecDeque::new(),
             is_open: false,
             bytes: 0,
@@ -87,6 +93,8 @@ impl TipWriter {
         let bytes = records.len();
         let before = self.next_slot;
         let (next_slot, next_sequence) = (&mut self.next_slot, &mut self.next_sequence);
+        let index = &mut self.index;
+        let mut entries_lost = 0;
         chunk.push(records, |row| {
             assert!(
                 row.sequence >= *next_sequence,
@@ -96,13 +104,27 @@ impl TipWriter {
             );
             *next_sequence = row.sequence.next();
             *next_slot = row.slot + 1;
-            // Messages are found by scanning until the index is there.
-            if row.topic != crate::record::CONTROL_TOPIC {
-                let _ = partition_of(row.topic);
+            let lost = row.topic != CONTROL_TOPIC
+                && !index.push(row.slot, row.topic, partition_of(row.topic));
+            if lost {
+                entries_lost += 1;
             }
         });
+        if entries_lost > 0 {
+            self.lose(&chunk, entries_lost);
+        }
+        self.index.tell();
         self.account(bytes as i64, (self.next_slot - before) as i64);
         self.evict();
+    }
+
+    /// Notes that the index lacks messages of a chunk, before anybody may see them.
+    fn lose(&self, chunk: &Chunk, entries: u64) {
+        let counters = &self.shared.counters;
+        counters.entries_lost.fetch_add(entries, Ordering::Relaxed);
+        if chunk.lose_index() {
+            counters.chunks_degraded.fetch_add(1, Ordering::Release);
+        }
     }
 
     /// The open chunk the records go to, made where needed.
@@ -123,6 +145,7 @@ impl TipWriter {
         let bytes_max = self.config.chunk_bytes.max(records.len());
         let chunk = Arc::new(Chunk::open(self.next_slot, first, bytes_max));
         self.is_open = true;
+        self.index.begin_chunk(self.next_slot);
         self.chunks.push_back(chunk.clone());
         self.shared
             .change_chunks(|chunks| chunks.push_back(chunk.clone()));
@@ -180,11 +203,8 @@ impl TipWriter {
                 }
             }
             let rows = i64::from(chunk.rows());
-            chunk.lose_index();
-            self.shared
-                .counters
-                .chunks_degraded
-                .fetch_add(1, Ordering::Relaxed);
+            self.lose(&chunk, 0);
+            self.index.prepend_chunk(chunk.first_slot);
             let chunk = Arc::new(chunk);
             self.chunks.push_front(chunk.clone());
             self.shared
@@ -253,9 +273,10 @@ impl TipWriter {
             };
             let next = oldest.last_sequence().next();
             self.shared.first_sequence.store(next.0, Ordering::Release);
-            self.shared
-                .first_slot
-                .store(oldest.end_slot(), Ordering::Release);
+            let first_slot = oldest.end_slot();
+            self.index.evict_chunk(first_slot, || {
+                self.shared.first_slot.store(first_slot, Ordering::Release);
+            });
             let gone = self.shared.change_chunks(VecDeque::pop_front);
             drop(gone);
             if !oldest.is_indexed() {
