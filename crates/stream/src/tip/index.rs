@@ -122,6 +122,8 @@ pub(super) struct Changed;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     version: u64,
+    /// The oldest slot the index has: every entry from here on is in place.
+    pub(super) oldest: u64,
 }
 
 /// The index as readers see it.
@@ -132,6 +134,7 @@ pub(super) struct Index {
     topics: IdMap,
     directories: IdMap,
     version: AtomicU64,
+    oldest: AtomicU64,
     bytes: AtomicU64,
     pub(super) nodes_used: AtomicU64,
     pub(super) blocks_used: AtomicU64,
@@ -144,7 +147,10 @@ impl Index {
     pub(super) fn look(&self) -> Result<Look, Changed> {
         let version = self.version.load(Ordering::Acquire);
         match version.is_multiple_of(2) {
-            true => Ok(Look { version }),
+            true => Ok(Look {
+                version,
+                oldest: self.oldest.load(Ordering::Acquire),
+            }),
             false => Err(Changed),
         }
     }
@@ -181,14 +187,8 @@ impl Index {
     }
 
     /// Moves a place to the node's first entry at or above `slot`: true. To its last one if there is none: false.
-    pub(super) fn seat(
-        &self,
-        place: &mut NodeAt,
-        slot: u64,
-        oldest: u64,
-        look: Look,
-    ) -> Result<bool, Changed> {
-        if place.at == 0 || ahead(place.slot, oldest) < 0 {
+    pub(super) fn seat(&self, place: &mut NodeAt, slot: u64, look: Look) -> Result<bool, Changed> {
+        if place.at == 0 || ahead(place.slot, look.oldest) < 0 {
             let Some(node) = self.nodes.get(self.number(place.key)) else {
                 place.at = 0;
                 return Ok(false);
@@ -368,6 +368,7 @@ impl IndexWriter {
             topics: IdMap::new(),
             directories: IdMap::new(),
             version: AtomicU64::new(0),
+            oldest: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             nodes_used: AtomicU64::new(0),
             blocks_used: AtomicU64::new(0),
@@ -392,6 +393,9 @@ impl IndexWriter {
 
     /// A new newest chunk begins.
     pub(super) fn begin_chunk(&mut self, first_slot: u64) {
+        if self.due.is_empty() {
+            self.index.oldest.store(first_slot, Ordering::Release);
+        }
         self.due.push_back(Due {
             first_slot,
             head: 0,
@@ -400,6 +404,7 @@ impl IndexWriter {
 
     /// A new oldest chunk, of which nothing is in the index.
     pub(super) fn prepend_chunk(&mut self, first_slot: u64) {
+        self.index.oldest.store(first_slot, Ordering::Release);
         self.due.push_front(Due {
             first_slot,
             head: 0,
@@ -610,13 +615,12 @@ impl IndexWriter {
         due.head = number;
     }
 
-    /// The oldest chunk leaves; `oldest` is the first slot that stays. `told` is called when readers are kept from
-    /// trusting what they see, before anything is taken back.
-    pub(super) fn evict_chunk(&mut self, oldest: u64, told: impl FnOnce()) {
+    /// The oldest chunk leaves; `oldest` is the first slot that stays.
+    pub(super) fn evict_chunk(&mut self, oldest: u64) {
         let version = self.index.version.load(Ordering::Relaxed);
         self.index.version.store(version + 1, Ordering::Relaxed);
         fence(Ordering::Release);
-        told();
+        self.index.oldest.store(oldest, Ordering::Relaxed);
         let mut number = self.due.pop_front().map_or(0, |due| due.head);
         while number != 0 {
             let next = self.owners[number as usize - 1].next_due;

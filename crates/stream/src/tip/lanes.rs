@@ -41,8 +41,6 @@ pub(super) struct Scratch {
 pub(super) struct Stretch {
     pub(super) from: u64,
     pub(super) to: u64,
-    /// The oldest slot held.
-    pub(super) oldest: u64,
     /// Entries that are to be expected.
     pub(super) expected: u64,
 }
@@ -167,7 +165,6 @@ impl Lanes {
         &mut self,
         index: &Index,
         (from, to): (u64, u64),
-        oldest: u64,
         density: f64,
     ) -> Result<(), Changed> {
         self.rest();
@@ -176,17 +173,29 @@ impl Lanes {
         }
         let expected = (density * (to - from) as f64) as u64;
         self.wheel.turn(from, to, expected / STRETCH_ENTRIES);
-        let look = index.look()?;
-        for lane in 0..self.places.len() {
-            let place = &mut self.places[lane];
-            if index.seat(place, from, oldest, look)? && ahead(place.slot, to) < 0 {
-                self.wheel.put(&mut self.places, lane);
-            }
+        let seated = self.seat(index, from, to);
+        if seated.is_err() {
+            // Where a place got to may be memory of another node's.
+            self.places.iter_mut().for_each(|place| place.at = 0);
+            return seated;
         }
-        index.holds(look)?;
         self.seated_at = from;
         self.known_to = to;
         Ok(())
+    }
+
+    fn seat(&mut self, index: &Index, from: u64, to: u64) -> Result<(), Changed> {
+        let look = index.look()?;
+        if from < look.oldest {
+            return Err(Changed);
+        }
+        for lane in 0..self.places.len() {
+            let place = &mut self.places[lane];
+            if index.seat(place, from, look)? && ahead(place.slot, to) < 0 {
+                self.wheel.put(&mut self.places, lane);
+            }
+        }
+        index.holds(look)
     }
 
     /// The stretch with the next entries; none if there are no more below `known_to`.
@@ -212,6 +221,9 @@ impl Lanes {
             return Ok(0);
         };
         let look = index.look()?;
+        if stretch.from < look.oldest {
+            return Err(Changed);
+        }
         let width = stretch.to - stretch.from;
         let is_dense = stretch.expected * SLOTS_PER_ENTRY_MAX >= width;
         scratch.set.fit(if is_dense { width } else { 0 });
@@ -249,9 +261,7 @@ impl Lanes {
         scratch: &mut Scratch,
         into_set: bool,
     ) -> Result<u64, Changed> {
-        let Stretch {
-            from, to, oldest, ..
-        } = stretch;
+        let Stretch { from, to, .. } = stretch;
         // Slots counted from `from` on compare as numbers, whatever the tip's slots wrap to.
         let base = u64::from(from as u32) << 32;
         let mut tested = 0;
@@ -264,7 +274,7 @@ impl Lanes {
         }
         for visit in 0..scratch.visited.len() {
             let place = &mut self.places[scratch.visited[visit].0 as usize];
-            if ahead(place.slot, from) < 0 && !index.seat(place, from, oldest, look)? {
+            if ahead(place.slot, from) < 0 && !index.seat(place, from, look)? {
                 continue;
             }
             if ahead(place.slot, to) >= 0 {

@@ -49,6 +49,8 @@ pub const TIP_BYTES: usize = 256 << 20;
 pub const CHUNK_BYTES: usize = 4 << 20;
 /// A chunk's rows are placed by a `u32` of bytes, and a batch of any size gets a chunk of its own.
 pub const CHUNK_BYTES_MAX: usize = 1 << 30;
+/// More bytes of the smallest records would have slots too far apart to tell by their lower 32 bits.
+pub const TIP_BYTES_MAX: usize = 32 << 30;
 /// Ceiling of the index's blocks unless told otherwise: 1.25 × 8 bytes for each of 8 million of the smallest messages.
 pub const POOL_BYTES_MAX: usize = 80 << 20;
 
@@ -225,8 +227,6 @@ pub struct TipShared {
     visible: RwLock<Arc<Visible>>,
     /// Every message kept from this sequence on is in the tip.
     first_sequence: AtomicU64,
-    /// The oldest slot held.
-    first_slot: AtomicU64,
     index: Arc<Index>,
     counters: Counters,
     /// Lent to readers, one each.
@@ -288,11 +288,6 @@ impl TipShared {
         if kept.len() < SCRATCH_MAX {
             kept.push(scratch);
         }
-    }
-
-    /// The oldest slot held.
-    fn first_slot(&self) -> u64 {
-        self.first_slot.load(Ordering::Acquire)
     }
 
     fn visible(&self) -> Arc<Visible> {

@@ -153,21 +153,20 @@ impl TipCursor {
 
     fn seat(&mut self, visible: &Visible) -> Seat {
         if self.slot.is_none() {
-            // A sequence that leaves the tip right after this look is found gone when its chunk is looked for.
-            if self.next < self.shared.first_sequence() {
-                return Seat::FellOff;
-            }
             if self.next > visible.through {
                 return Seat::AtEnd;
             }
             let found = self.shared.slot_of(self.next);
+            // Asked last: what left the tip before the slot was looked for shows here.
+            if self.next < self.shared.first_sequence() {
+                return Seat::FellOff;
+            }
             let slot = found.map_or(visible.end_slot, |slot| slot.min(visible.end_slot));
             self.slot = Some(slot);
             self.lanes.rest();
             self.scan_to = 0;
         }
         match self.slot {
-            Some(slot) if slot < self.shared.first_slot() => Seat::FellOff,
             Some(slot) => Seat::At(slot),
             None => Seat::AtEnd,
         }
@@ -270,12 +269,7 @@ impl TipCursor {
             self.scan_to = read.end.min(slot + REPLAN_ROWS);
             return;
         }
-        let oldest = self.shared.first_slot();
-        if self
-            .lanes
-            .turn(index, (slot, read.end), oldest, density)
-            .is_ok()
-        {
+        if self.lanes.turn(index, (slot, read.end), density).is_ok() {
             self.scan_to = slot;
             self.hits = density;
         }
@@ -289,10 +283,6 @@ impl TipCursor {
         read: &mut Read,
         scratch: &mut Scratch,
     ) -> ControlFlow<Stop, u64> {
-        let oldest = self.shared.first_slot();
-        if slot < oldest {
-            return ControlFlow::Break(Stop::Gone(slot));
-        }
         let Some((start, end)) = self.lanes.stretch() else {
             return ControlFlow::Continue(limit);
         };
@@ -308,7 +298,6 @@ impl TipCursor {
         let stretch = Stretch {
             from,
             to: if end <= slot { from } else { to },
-            oldest,
             expected: (self.hits * (to - from) as f64) as u64,
         };
         match self

@@ -9,7 +9,9 @@ use bytes::Bytes;
 
 use super::chunk::Chunk;
 use super::index::IndexWriter;
-use super::{CHUNK_BYTES_MAX, Counters, OpenRange, PartitionId, TipConfig, TipShared, Visible};
+use super::{
+    CHUNK_BYTES_MAX, Counters, OpenRange, PartitionId, TIP_BYTES_MAX, TipConfig, TipShared, Visible,
+};
 use crate::record::{CONTROL_TOPIC, HEADER_BYTES, RECORD_ALIGN, Sequence};
 
 /// The slot of the first record ever appended: in the middle, so that [`TipWriter::prepend`] has room below it.
@@ -30,6 +32,7 @@ pub struct TipWriter {
     next_sequence: Sequence,
     settled_to: Sequence,
     settled_slot: u64,
+    has_evicted: bool,
 }
 
 impl TipWriter {
@@ -39,6 +42,11 @@ impl TipWriter {
             (HEADER_BYTES..=CHUNK_BYTES_MAX).contains(&config.chunk_bytes),
             "a chunk holds 32 bytes to 1 GiB, not {}",
             config.chunk_bytes
+        );
+        assert!(
+            config.bytes <= TIP_BYTES_MAX,
+            "a tip holds 32 GiB at most, not {} bytes",
+            config.bytes
         );
         let settled_to = Sequence(config.next.0.saturating_sub(1));
         let (index, index_shared) = IndexWriter::new(&config);
@@ -52,7 +60,6 @@ impl TipWriter {
                 open: Box::default(),
             })),
             first_sequence: AtomicU64::new(config.next.0),
-            first_slot: AtomicU64::new(FIRST_SLOT),
             index: index_shared,
             counters: Counters::default(),
             scratch: Mutex::default(),
@@ -68,6 +75,7 @@ impl TipWriter {
             next_slot: FIRST_SLOT,
             settled_to,
             settled_slot: FIRST_SLOT,
+            has_evicted: false,
         };
         (writer, shared)
     }
@@ -168,7 +176,8 @@ impl TipWriter {
 
     /// Fills the tip backwards after a start: one chunk of records that come right before the oldest held, and every
     /// message kept from `from` on is in the tip then. Newest chunks come first. Everything in them is settled; `voids`
-    /// are the sequences in them that never were. False when the budget is full: the chunk is not taken, and no older
+    /// are the sequences in them that never were. False when the budget is full or something
+    /// was evicted already: the chunk is not taken, and no older
     /// one will be. Prepended chunks are not in the index: they are scanned until they leave.
     pub fn prepend(
         &mut self,
@@ -183,7 +192,8 @@ impl TipWriter {
             bytes <= CHUNK_BYTES_MAX,
             "a chunk of {bytes} bytes is too large"
         );
-        if self.bytes + bytes > self.config.bytes {
+        // A slot is given once: not again after its record has left.
+        if self.has_evicted || self.bytes + bytes > self.config.bytes {
             return false;
         }
         let before = self.shared.first_sequence();
@@ -207,9 +217,6 @@ impl TipWriter {
             self.index.prepend_chunk(chunk.first_slot);
             let chunk = Arc::new(chunk);
             self.chunks.push_front(chunk.clone());
-            self.shared
-                .first_slot
-                .store(chunk.first_slot, Ordering::Release);
             self.shared.change_chunks(|chunks| chunks.push_front(chunk));
             self.account(bytes as i64, rows);
         }
@@ -273,10 +280,8 @@ impl TipWriter {
             };
             let next = oldest.last_sequence().next();
             self.shared.first_sequence.store(next.0, Ordering::Release);
-            let first_slot = oldest.end_slot();
-            self.index.evict_chunk(first_slot, || {
-                self.shared.first_slot.store(first_slot, Ordering::Release);
-            });
+            self.index.evict_chunk(oldest.end_slot());
+            self.has_evicted = true;
             let gone = self.shared.change_chunks(VecDeque::pop_front);
             drop(gone);
             if !oldest.is_indexed() {
