@@ -61,6 +61,8 @@ pub fn assemble(settings: Settings, disk: Arc<dyn Disk>, hash_seed: u64, found: 
         ..OrderLimits::default()
     };
     let next = found.resume.next;
+    // Numbers may skip over a start: what the tip lacks ends with the last message on disk.
+    let on_disk = Sequence(found.table.last().map_or(0, |info| info.last_sequence));
     let mut order = Order::new(limits, found.resume);
     for (topic, counts) in found.topics {
         order.restore_topic(topic, counts);
@@ -75,7 +77,7 @@ pub fn assemble(settings: Settings, disk: Arc<dyn Disk>, hash_seed: u64, found: 
     let config = TipConfig {
         bytes: size(settings.tip_bytes),
         pool_bytes_max: size(settings.index_bytes_max),
-        next,
+        next: on_disk.next(),
         ..TipConfig::default()
     };
     let (mut tip, shared) = TipWriter::new(config);

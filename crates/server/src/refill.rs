@@ -102,7 +102,7 @@ impl RefillJob {
         let mut chunks: VecDeque<Chunk> = VecDeque::new();
         let mut from = Sequence(header.next_sequence);
         loop {
-            match scan.next()? {
+            match scan.step()? {
                 Scanned::Batch(batch, records) => {
                     let next = Sequence(batch.last_sequence() + 1);
                     if !records.is_empty() {
