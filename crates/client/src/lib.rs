@@ -9,7 +9,7 @@ mod names;
 mod options;
 
 pub use batch::{Batch, Headers, Messages, Received};
-pub use driver::{Client, Delivery, Page, Publisher, Receipt, Subscription};
+pub use driver::{Client, Delivery, Page, Publisher, Receipt, Route, Subscription};
 pub use error::{Error, Result};
 pub use machine::{
     Ack, Connection, Event, PublisherId, RequestId, Started, Subscribe, SubscriptionId,

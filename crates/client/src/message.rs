@@ -8,7 +8,7 @@ use arioso_stream::record::{
 use arioso_wire::AckLevel;
 use bytes::{Bytes, BytesMut};
 
-use crate::options::BLOCK_BYTES;
+use crate::options::{BLOCK_BYTES, BLOCK_MESSAGES};
 use crate::{Error, Result};
 
 /// A message to publish. `Message::new(payload)`, then what it needs.
@@ -158,7 +158,8 @@ impl RecordBlock {
             });
         }
         let record_bytes = message.record_bytes(PAYLOAD_BYTES_MAX)?;
-        if self.messages > 0 && self.records.len() + record_bytes > BLOCK_BYTES {
+        let full = self.records.len() + record_bytes > BLOCK_BYTES || self.messages >= BLOCK_MESSAGES;
+        if self.messages > 0 && full {
             return Ok(false);
         }
         if self.records.capacity() == 0 {

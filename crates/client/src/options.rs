@@ -52,6 +52,8 @@ pub const FRAME_BYTES_MAX: u32 = (16 << 20) + (1 << 20);
 /// Messages that wait together go into one publish frame up to here: enough that the frame's head weighs nothing, little
 /// enough that another publisher's turn comes soon.
 pub(crate) const BLOCK_BYTES: usize = 256 << 10;
+/// Messages of a block: what every server takes in one frame.
+pub(crate) const BLOCK_MESSAGES: u32 = 4_096;
 /// What is handed out for writing before the socket is asked again.
 pub(crate) const TRANSMIT_BYTES: usize = 1 << 20;
 /// Shorter blocks that come back refused, message by message perhaps, are joined again to blocks of this size.

@@ -10,6 +10,7 @@ pub mod directory;
 pub mod error;
 pub mod head;
 pub mod identity;
+pub mod inspect;
 pub mod manifest;
 pub mod part;
 pub mod places;
@@ -20,3 +21,6 @@ pub mod voids;
 pub use batch::{BadBatch, BatchHeader, BatchParts, Name, NamesBuilder, NamesPart, Place};
 pub use error::{Damage, Error, Result};
 pub use head::BadPart;
+
+#[cfg(test)]
+mod parser_tests;

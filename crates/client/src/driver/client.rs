@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::core::{PublisherEntry, Shared, SubscriptionEntry};
 use super::drive::drive;
 use super::publisher::Publisher;
+use super::route::Route;
 use super::subscription::Subscription;
 use crate::machine::{Connection, Subscribe, SubscriptionId};
 use crate::options::{Options, PAGE_ROWS_MAX};
@@ -78,6 +79,11 @@ impl Client {
     /// Connects to a server, `host:port`. Tries until `connect_timeout`. To be called within a tokio runtime, which then
     /// runs the client's task.
     pub async fn connect(address: impl Into<String>, options: Options) -> Result<Client> {
+        Client::connect_by(Route::address(address), options).await
+    }
+
+    /// As [`Client::connect`], by any route.
+    pub async fn connect_by(route: Route, options: Options) -> Result<Client> {
         let began = Instant::now();
         let seed = options.seed.unwrap_or_else(|| {
             let random = std::collections::hash_map::RandomState::new();
@@ -91,7 +97,7 @@ impl Client {
         let handle = Arc::new(Handle {
             shared: shared.clone(),
         });
-        tokio::spawn(drive(shared, address.into(), dial_timeout));
+        tokio::spawn(drive(shared, route, dial_timeout));
         wait_up.await.unwrap_or(Err(Error::Closed))?;
         Ok(Client { handle })
     }

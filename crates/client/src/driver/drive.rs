@@ -7,12 +7,11 @@ use std::time::Duration;
 
 use arioso_wire::{FrameReader, WireError};
 use bytes::{Buf, Bytes};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::net::tcp::WriteHalf;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, WriteHalf};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::core::Shared;
+use super::route::{Route, Stream};
 use crate::Error;
 use crate::options::{FRAME_BYTES_MAX, TRANSMIT_BYTES};
 
@@ -64,7 +63,7 @@ fn look(shared: &Shared, pending: &mut VecDeque<Bytes>) -> Wanted {
 }
 
 /// Until the client is over.
-pub(crate) async fn drive(shared: Arc<Shared>, address: String, dial_timeout: Duration) {
+pub(crate) async fn drive(shared: Arc<Shared>, route: Route, dial_timeout: Duration) {
     let _end = EndWithTask(shared.clone());
     let mut nothing = VecDeque::new();
     loop {
@@ -80,7 +79,7 @@ pub(crate) async fn drive(shared: Arc<Shared>, address: String, dial_timeout: Du
             }
             continue;
         }
-        match dial(&shared, &address, dial_timeout).await {
+        match dial(&shared, &route, dial_timeout).await {
             Some(Ok(socket)) => serve(&shared, socket).await,
             Some(Err(reason)) => {
                 let now = shared.now();
@@ -94,10 +93,10 @@ pub(crate) async fn drive(shared: Arc<Shared>, address: String, dial_timeout: Du
 /// Opens a socket; `None`: the client was closed or gave up meanwhile.
 async fn dial(
     shared: &Shared,
-    address: &str,
+    route: &Route,
     dial_timeout: Duration,
-) -> Option<Result<TcpStream, String>> {
-    let connect = timeout(dial_timeout, TcpStream::connect(address));
+) -> Option<Result<Stream, String>> {
+    let connect = timeout(dial_timeout, route.open());
     tokio::pin!(connect);
     let mut nothing = VecDeque::new();
     loop {
@@ -108,8 +107,8 @@ async fn dial(
         tokio::select! {
             socket = &mut connect => return Some(match socket {
                 Ok(Ok(socket)) => Ok(socket),
-                Ok(Err(error)) => Err(format!("{address}: {error}")),
-                Err(_) => Err(format!("{address}: no connection in {} ms", dial_timeout.as_millis())),
+                Ok(Err(error)) => Err(format!("{route}: {error}")),
+                Err(_) => Err(format!("{route}: no connection in {} ms", dial_timeout.as_millis())),
             }),
             () = shared.kick.notified() => {}
             () = sleep_until(wanted.deadline) => {}
@@ -118,18 +117,14 @@ async fn dial(
 }
 
 /// Until the socket is of no use any more.
-async fn serve(shared: &Shared, mut socket: TcpStream) {
-    // Small frames are gathered here already; a delayed answer helps nobody.
-    if let Err(error) = socket.set_nodelay(true) {
-        tracing::debug!(%error, "nodelay not set");
-    }
+async fn serve(shared: &Shared, socket: Stream) {
     let now = shared.now();
     shared.with_task(|core| {
         // Whatever was said about the socket before is done with.
         core.drop = None;
         core.connection.connected(now);
     });
-    let (mut read, mut write) = socket.split();
+    let (mut read, mut write) = tokio::io::split(socket);
     let mut reader = FrameReader::new(FRAME_BYTES_MAX);
     let mut pending = VecDeque::new();
     loop {
@@ -187,7 +182,7 @@ fn received(shared: &Shared, reader: &mut FrameReader) {
     });
 }
 
-async fn write_some(write: &mut WriteHalf<'_>, pending: &VecDeque<Bytes>) -> io::Result<usize> {
+async fn write_some(write: &mut WriteHalf<Stream>, pending: &VecDeque<Bytes>) -> io::Result<usize> {
     let slices: Vec<IoSlice<'_>> = pending
         .iter()
         .take(WRITE_SLICES)
@@ -214,7 +209,7 @@ fn advance(pending: &mut VecDeque<Bytes>, mut written: usize) {
 }
 
 async fn say_last_words(
-    write: &mut WriteHalf<'_>,
+    write: &mut WriteHalf<Stream>,
     pending: &mut VecDeque<Bytes>,
 ) -> io::Result<()> {
     while !pending.is_empty() {

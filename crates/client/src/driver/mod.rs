@@ -11,6 +11,7 @@ mod core;
 mod drive;
 mod publisher;
 mod receipt;
+mod route;
 mod subscription;
 #[cfg(test)]
 mod tests;
@@ -18,4 +19,5 @@ mod tests;
 pub use client::{Client, Page};
 pub use publisher::Publisher;
 pub use receipt::Receipt;
+pub use route::Route;
 pub use subscription::{Delivery, Subscription};

@@ -28,7 +28,7 @@ use super::event::{Ack, Event, PublisherId};
 use super::output::Output;
 use super::retry_pause;
 use crate::message::{Message, TopicId};
-use crate::options::{BLOCK_BYTES, COPY_BYTES, JOIN_BYTES, Limits};
+use crate::options::{BLOCK_BYTES, BLOCK_MESSAGES, COPY_BYTES, JOIN_BYTES, Limits};
 use crate::{Error, Result};
 
 /// Consecutive messages that travel in one frame.
@@ -274,7 +274,9 @@ impl Publisher {
     /// Takes one message. The window was checked.
     pub(crate) fn push(&mut self, topic: TopicId, message: &Message<'_>, record_bytes: usize) {
         let joins = self.tail.is_some_and(|tail| {
-            tail.level == message.level && self.buffer.len() + record_bytes <= BLOCK_BYTES
+            tail.level == message.level
+                && tail.messages < BLOCK_MESSAGES
+                && self.buffer.len() + record_bytes <= BLOCK_BYTES
         });
         if message.condition.is_some() || !joins {
             self.seal();

@@ -16,6 +16,7 @@
 
 mod backend;
 mod jobs;
+mod load;
 mod open;
 mod write;
 

@@ -19,6 +19,8 @@ use crate::output::Output;
 
 /// Messages of an atomic batch.
 const ATOMIC_MESSAGES_MAX: u32 = 4_096;
+/// Messages of one publish frame.
+const FRAME_MESSAGES_MAX: u32 = 4_096;
 /// Bytes of an atomic batch.
 const ATOMIC_BYTES_MAX: usize = 16 << 20;
 
@@ -135,8 +137,10 @@ impl Session {
             return Ok(());
         };
         let settings = &self.node.settings;
-        let over = publisher.messages + u64::from(publish.messages) > settings.publish_window_messages
-            || (publisher.bytes > 0 && publisher.bytes + publish.records.len() as u64 > settings.publish_window_bytes);
+        // One frame is always taken when nothing else is unanswered.
+        let over = publisher.messages > 0
+            && (publisher.messages + u64::from(publish.messages) > settings.publish_window_messages
+                || publisher.bytes + publish.records.len() as u64 > settings.publish_window_bytes);
         if over || !publisher.open {
             let code = if publisher.open { Code::Busy } else { Code::Reopen };
             push_replies(channel, &[direct(publish.first, publish.messages, publish.level, code, 0)], out);
@@ -195,8 +199,9 @@ impl Session {
     /// Cuts the frame into pieces of one fate each; an error ends the connection, since the records can't be told apart.
     fn check_records(&self, publish: &Publish) -> Result<Vec<Piece>, (Code, String)> {
         let bytes = &publish.records;
-        if publish.messages == 0 {
-            return Err((Code::BadFrame, "a publish frame without messages".into()));
+        if publish.messages == 0 || publish.messages > FRAME_MESSAGES_MAX {
+            let text = format!("a publish frame of {} messages: 1 to {FRAME_MESSAGES_MAX} are taken", publish.messages);
+            return Err((Code::BadFrame, text));
         }
         let too_large = publish.atomic && (publish.messages > ATOMIC_MESSAGES_MAX || bytes.len() > ATOMIC_BYTES_MAX);
         let mut pieces: Vec<Piece> = Vec::with_capacity(1);

@@ -144,7 +144,7 @@ impl Scan {
     }
 
     /// The next batch, damage or the end; after the end, the end again.
-    pub fn next(&mut self) -> Result<Scanned<'_>> {
+    pub fn step(&mut self) -> Result<Scanned<'_>> {
         if self.done || self.at >= self.end() {
             self.done = true;
             return Ok(Scanned::End(None));

@@ -3,13 +3,16 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use bytes::Bytes;
 
 use super::chunk::Chunk;
-use super::{CHUNK_BYTES_MAX, Counters, OpenRange, PartitionId, TipConfig, TipShared, Visible};
-use crate::record::{HEADER_BYTES, RECORD_ALIGN, Sequence};
+use super::index::IndexWriter;
+use super::{
+    CHUNK_BYTES_MAX, Counters, OpenRange, PartitionId, TIP_BYTES_MAX, TipConfig, TipShared, Visible,
+};
+use crate::record::{CONTROL_TOPIC, HEADER_BYTES, RECORD_ALIGN, Sequence};
 
 /// The slot of the first record ever appended: in the middle, so that [`TipWriter::prepend`] has room below it.
 const FIRST_SLOT: u64 = 1 << 40;
@@ -18,6 +21,7 @@ const FIRST_SLOT: u64 = 1 << 40;
 pub struct TipWriter {
     config: TipConfig,
     shared: Arc<TipShared>,
+    index: IndexWriter,
     /// The same chunks as readers see, found without a lock.
     chunks: VecDeque<Arc<Chunk>>,
     /// Whether the newest chunk takes further records.
@@ -28,6 +32,7 @@ pub struct TipWriter {
     next_sequence: Sequence,
     settled_to: Sequence,
     settled_slot: u64,
+    has_evicted: bool,
 }
 
 impl TipWriter {
@@ -38,7 +43,13 @@ impl TipWriter {
             "a chunk holds 32 bytes to 1 GiB, not {}",
             config.chunk_bytes
         );
+        assert!(
+            config.bytes <= TIP_BYTES_MAX,
+            "a tip holds 32 GiB at most, not {} bytes",
+            config.bytes
+        );
         let settled_to = Sequence(config.next.0.saturating_sub(1));
+        let (index, index_shared) = IndexWriter::new(&config);
         let shared = Arc::new(TipShared {
             chunks: RwLock::default(),
             visible: RwLock::new(Arc::new(Visible {
@@ -49,19 +60,22 @@ impl TipWriter {
                 open: Box::default(),
             })),
             first_sequence: AtomicU64::new(config.next.0),
-            first_slot: AtomicU64::new(FIRST_SLOT),
+            index: index_shared,
             counters: Counters::default(),
+            scratch: Mutex::default(),
         });
         let writer = TipWriter {
             next_sequence: config.next,
             config,
             shared: shared.clone(),
+            index,
             chunks: VecDeque::new(),
             is_open: false,
             bytes: 0,
             next_slot: FIRST_SLOT,
             settled_to,
             settled_slot: FIRST_SLOT,
+            has_evicted: false,
         };
         (writer, shared)
     }
@@ -87,17 +101,38 @@ impl TipWriter {
         let bytes = records.len();
         let before = self.next_slot;
         let (next_slot, next_sequence) = (&mut self.next_slot, &mut self.next_sequence);
+        let index = &mut self.index;
+        let mut entries_lost = 0;
         chunk.push(records, |row| {
-            assert!(row.sequence >= *next_sequence, "sequence {} comes after {}", row.sequence, next_sequence.0 - 1);
+            assert!(
+                row.sequence >= *next_sequence,
+                "sequence {} comes after {}",
+                row.sequence,
+                next_sequence.0 - 1
+            );
             *next_sequence = row.sequence.next();
             *next_slot = row.slot + 1;
-            // Messages are found by scanning until the index is there.
-            if row.topic != crate::record::CONTROL_TOPIC {
-                let _ = partition_of(row.topic);
+            let lost = row.topic != CONTROL_TOPIC
+                && !index.push(row.slot, row.topic, partition_of(row.topic));
+            if lost {
+                entries_lost += 1;
             }
         });
+        if entries_lost > 0 {
+            self.lose(&chunk, entries_lost);
+        }
+        self.index.tell();
         self.account(bytes as i64, (self.next_slot - before) as i64);
         self.evict();
+    }
+
+    /// Notes that the index lacks messages of a chunk, before anybody may see them.
+    fn lose(&self, chunk: &Chunk, entries: u64) {
+        let counters = &self.shared.counters;
+        counters.entries_lost.fetch_add(entries, Ordering::Relaxed);
+        if chunk.lose_index() {
+            counters.chunks_degraded.fetch_add(1, Ordering::Release);
+        }
     }
 
     /// The open chunk the records go to, made where needed.
@@ -118,8 +153,10 @@ impl TipWriter {
         let bytes_max = self.config.chunk_bytes.max(records.len());
         let chunk = Arc::new(Chunk::open(self.next_slot, first, bytes_max));
         self.is_open = true;
+        self.index.begin_chunk(self.next_slot);
         self.chunks.push_back(chunk.clone());
-        self.shared.change_chunks(|chunks| chunks.push_back(chunk.clone()));
+        self.shared
+            .change_chunks(|chunks| chunks.push_back(chunk.clone()));
         chunk
     }
 
@@ -139,7 +176,8 @@ impl TipWriter {
 
     /// Fills the tip backwards after a start: one chunk of records that come right before the oldest held, and every
     /// message kept from `from` on is in the tip then. Newest chunks come first. Everything in them is settled; `voids`
-    /// are the sequences in them that never were. False when the budget is full: the chunk is not taken, and no older
+    /// are the sequences in them that never were. False when the budget is full or something
+    /// was evicted already: the chunk is not taken, and no older
     /// one will be. Prepended chunks are not in the index: they are scanned until they leave.
     pub fn prepend(
         &mut self,
@@ -150,8 +188,12 @@ impl TipWriter {
     ) -> bool {
         let _ = partition_of;
         let bytes: usize = records.iter().map(Bytes::len).sum();
-        assert!(bytes <= CHUNK_BYTES_MAX, "a chunk of {bytes} bytes is too large");
-        if self.bytes + bytes > self.config.bytes {
+        assert!(
+            bytes <= CHUNK_BYTES_MAX,
+            "a chunk of {bytes} bytes is too large"
+        );
+        // A slot is given once: not again after its record has left.
+        if self.has_evicted || self.bytes + bytes > self.config.bytes {
             return false;
         }
         let before = self.shared.first_sequence();
@@ -171,11 +213,10 @@ impl TipWriter {
                 }
             }
             let rows = i64::from(chunk.rows());
-            chunk.lose_index();
-            self.shared.counters.chunks_degraded.fetch_add(1, Ordering::Relaxed);
+            self.lose(&chunk, 0);
+            self.index.prepend_chunk(chunk.first_slot);
             let chunk = Arc::new(chunk);
             self.chunks.push_front(chunk.clone());
-            self.shared.first_slot.store(chunk.first_slot, Ordering::Release);
             self.shared.change_chunks(|chunks| chunks.push_front(chunk));
             self.account(bytes as i64, rows);
         }
@@ -187,12 +228,18 @@ impl TipWriter {
         // Its slots are known once its rows are counted.
         let mut rows = 0;
         let mut first = None;
-        for record in records.iter().flat_map(|part| crate::record::Records::new(part)) {
+        for record in records
+            .iter()
+            .flat_map(|part| crate::record::Records::new(part))
+        {
             let record = record.unwrap_or_else(|bad| panic!("records to prepend: {bad}"));
             first.get_or_insert(record.sequence());
             rows += 1;
         }
-        let oldest = self.chunks.front().map_or(self.next_slot, |chunk| chunk.first_slot);
+        let oldest = self
+            .chunks
+            .front()
+            .map_or(self.next_slot, |chunk| chunk.first_slot);
         let mut chunk = Chunk::open(oldest - rows, first?, bytes);
         let mut last = None;
         for part in records.iter().filter(|part| !part.is_empty()) {
@@ -200,7 +247,11 @@ impl TipWriter {
                 chunk = chunk.regrouped();
             }
             chunk.push(part.clone(), |row| {
-                assert!(last < Some(row.sequence), "{} comes after {last:?}", row.sequence);
+                assert!(
+                    last < Some(row.sequence),
+                    "{} comes after {last:?}",
+                    row.sequence
+                );
                 last = Some(row.sequence);
             });
         }
@@ -213,7 +264,9 @@ impl TipWriter {
         counters.bytes.store(self.bytes as u64, Ordering::Relaxed);
         // Two's complement: adding a negative number takes away.
         counters.records.fetch_add(rows as u64, Ordering::Relaxed);
-        counters.column_bytes.fetch_add((rows * 8) as u64, Ordering::Relaxed);
+        counters
+            .column_bytes
+            .fetch_add((rows * 8) as u64, Ordering::Relaxed);
     }
 
     /// Puts out the oldest chunks over the budget, as far as they are settled.
@@ -227,13 +280,20 @@ impl TipWriter {
             };
             let next = oldest.last_sequence().next();
             self.shared.first_sequence.store(next.0, Ordering::Release);
-            self.shared.first_slot.store(oldest.end_slot(), Ordering::Release);
+            self.index.evict_chunk(oldest.end_slot());
+            self.has_evicted = true;
             let gone = self.shared.change_chunks(VecDeque::pop_front);
             drop(gone);
             if !oldest.is_indexed() {
-                self.shared.counters.chunks_degraded.fetch_sub(1, Ordering::Relaxed);
+                self.shared
+                    .counters
+                    .chunks_degraded
+                    .fetch_sub(1, Ordering::Relaxed);
             }
-            self.shared.counters.chunks_evicted.fetch_add(1, Ordering::Relaxed);
+            self.shared
+                .counters
+                .chunks_evicted
+                .fetch_add(1, Ordering::Relaxed);
             self.account(-(oldest.bytes() as i64), -i64::from(oldest.rows()));
         }
     }
@@ -242,8 +302,17 @@ impl TipWriter {
     /// in `open` (in order, without overlap) is not settled yet, and everything else appended is: a reader gets a
     /// settled message unless an open one before it matches too. `voids` are sequences that never were, told here
     /// once, at the latest with the `settled_to` at or above them; no reader gets them.
-    pub fn set_visible(&mut self, settled_to: Sequence, open: &[OpenRange], voids: &[(Sequence, Sequence)]) {
-        assert!(settled_to >= self.settled_to, "settled_to goes back from {} to {settled_to}", self.settled_to);
+    pub fn set_visible(
+        &mut self,
+        settled_to: Sequence,
+        open: &[OpenRange],
+        voids: &[(Sequence, Sequence)],
+    ) {
+        assert!(
+            settled_to >= self.settled_to,
+            "settled_to goes back from {} to {settled_to}",
+            self.settled_to
+        );
         for void in voids {
             self.cut(void.0, void.1);
         }
@@ -268,7 +337,11 @@ impl TipWriter {
             end_slot: self.next_slot,
             open,
         });
-        let mut shared = self.shared.visible.write().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = self
+            .shared
+            .visible
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *shared, visible);
         drop(shared);
         drop(old);
@@ -280,7 +353,9 @@ impl TipWriter {
         if sequence >= self.next_sequence {
             return self.next_slot;
         }
-        let after = self.chunks.partition_point(|chunk| chunk.first_sequence <= sequence);
+        let after = self
+            .chunks
+            .partition_point(|chunk| chunk.first_sequence <= sequence);
         let Some(chunk) = self.chunks.get(after.saturating_sub(1)) else {
             return self.next_slot;
         };
@@ -289,7 +364,9 @@ impl TipWriter {
 
     fn cut(&self, first: Sequence, last: Sequence) {
         let slots = self.slot_of(first)..self.slot_of(last.next());
-        let from = self.chunks.partition_point(|chunk| chunk.end_slot() <= slots.start);
+        let from = self
+            .chunks
+            .partition_point(|chunk| chunk.end_slot() <= slots.start);
         for chunk in self.chunks.range(from..) {
             let from = slots.start.max(chunk.first_slot);
             let to = slots.end.min(chunk.end_slot());

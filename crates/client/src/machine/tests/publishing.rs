@@ -106,6 +106,67 @@ fn an_atomic_batch_answered_in_parts_is_one_answer_and_goes_again_as_a_whole() {
 }
 
 #[test]
+fn an_atomic_batch_answered_in_part_before_a_cut_is_asked_for_as_a_whole() {
+    let mut world = World::up();
+    let orders = world.publisher("orders", 0);
+    let atomic = ["m1", "m2"].map(|payload| ("a", Message::new(payload.as_bytes())));
+    world.client.publish_atomic(orders, &atomic).unwrap();
+    world.pump();
+    world.replies(1, &[reply(1, 1, Code::Ok, 11)]);
+    world.cut();
+    world.log.clear();
+    world.connect();
+    world.opened(1, 2, 2);
+    world.replies(1, &[reply(1, 1, Code::Ok, 11), reply(2, 1, Code::Ok, 12)]);
+    world.check(expect![[r#"
+        > 0 hello stream 7
+        < 0 welcome
+        * up
+        > 0 topics [(1, "a")]
+        > 1 open publisher "orders" next 1
+        < 1 publisher opened epoch 2 last 2
+        * 1 opened epoch 2
+        > 1 publish 1: m1( m2) atomic
+        < 1 replies [1 x1 ok 11] [2 x1 ok 12]
+        * 1 ok 11..12
+    "#]]);
+}
+
+#[test]
+fn what_was_refused_message_by_message_is_joined_again_where_it_may_be() {
+    let mut world = World::up();
+    let orders = world.publisher("orders", 0);
+    for payload in ["m1", "m2"] {
+        world.publish(orders, payload);
+        world.pump();
+    }
+    let sequenced = Message {
+        level: AckLevel::Sequenced,
+        ..Message::new(b"m3")
+    };
+    world.client.publish(orders, "a/b", &sequenced).unwrap();
+    let atomic = ["m4", "m5"].map(|payload| ("a/b", Message::new(payload.as_bytes())));
+    world.client.publish_atomic(orders, &atomic).unwrap();
+    for payload in ["m6", "m7"] {
+        world.publish(orders, payload);
+        world.pump();
+    }
+    world.log.clear();
+    world.replies(
+        1,
+        &[reply(1, 1, Code::Busy, 0), reply(2, 6, Code::Expected, 1)],
+    );
+    world.wait(50);
+    world.check(expect![[r#"
+        < 1 replies [1 x1 busy 0] [2 x6 expected 1]
+        > 1 publish 1: m1 m2
+        > 1 publish 3: m3 sequenced
+        > 1 publish 4: m4( m5) atomic
+        > 1 publish 6: m6 m7
+    "#]]);
+}
+
+#[test]
 fn an_atomic_batch_whose_messages_differ_is_refused_and_sends_nothing() {
     let mut world = World::up();
     let orders = world.publisher("orders", 0);
