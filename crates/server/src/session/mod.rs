@@ -12,6 +12,7 @@
 mod listing;
 mod publishing;
 mod subscribing;
+mod unanswered;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

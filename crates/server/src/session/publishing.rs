@@ -1,7 +1,5 @@
 //! Publishing on a session: topics announced, publishers opened, frames checked and handed to the engine, replies sent.
 
-use std::collections::VecDeque;
-
 use arioso_journal::{Level, Reply, Verdict};
 use arioso_stream::filter::Filter;
 use arioso_stream::order::PublisherKey;
@@ -11,6 +9,7 @@ use arioso_wire::{
     Text, Topics,
 };
 
+use super::unanswered::Unanswered;
 use super::{Session, State, retry_after_ms};
 use crate::engine::{ClientPublish, Refused};
 use crate::mailbox::{About, Address, Mail};
@@ -32,10 +31,7 @@ pub(super) struct Channel {
     open: bool,
     last_consumed: u64,
     named: bool,
-    /// Frames that wait for replies: last publisher sequence, messages, bytes.
-    unanswered: VecDeque<(u64, u32, usize)>,
-    messages: u64,
-    bytes: u64,
+    unanswered: Unanswered,
     closing: bool,
 }
 
@@ -108,9 +104,7 @@ impl Session {
             open: !named,
             last_consumed: opened.next - 1,
             named,
-            unanswered: VecDeque::new(),
-            messages: 0,
-            bytes: 0,
+            unanswered: Unanswered::default(),
             closing: false,
         };
         if !named {
@@ -138,12 +132,16 @@ impl Session {
         };
         let settings = &self.node.settings;
         // One frame is always taken when nothing else is unanswered.
-        let over = publisher.messages > 0
-            && (publisher.messages + u64::from(publish.messages) > settings.publish_window_messages
-                || publisher.bytes + publish.records.len() as u64 > settings.publish_window_bytes);
+        let waiting = &publisher.unanswered;
+        let over = waiting.messages() > 0
+            && (waiting.messages() + u64::from(publish.messages) > settings.publish_window_messages
+                || waiting.bytes() + publish.records.len() as u64 > settings.publish_window_bytes);
         if over || !publisher.open {
             let code = if publisher.open { Code::Busy } else { Code::Reopen };
-            push_replies(channel, &[direct(publish.first, publish.messages, publish.level, code, 0)], out);
+            if !publisher.unanswered.turn_away(publish.first, publish.messages, publish.level, code) {
+                return Err((Code::Busy, "a publisher sends far beyond its window and does not wait for replies".into()));
+            }
+            self.push_answered(channel, &mut Vec::new(), out);
             return Ok(());
         }
         let condition = match &publish.condition {
@@ -153,10 +151,6 @@ impl Session {
                 Some((condition.sequence, filter))
             }
         };
-        let last = publish.first + u64::from(publish.messages) - 1;
-        publisher.unanswered.push_back((last, publish.messages, publish.records.len()));
-        publisher.messages += u64::from(publish.messages);
-        publisher.bytes += publish.records.len() as u64;
         let address = Address { session: self.number, channel, about: About::Publish };
         let level = match publish.level {
             AckLevel::Durable => Level::Durable,
@@ -164,9 +158,9 @@ impl Session {
         };
         let (key, epoch) = (publisher.key, publisher.epoch);
         let mut first = publish.first;
-        let mut direct_replies = Vec::new();
         let mut engine = self.node.engine.lock();
         for piece in pieces {
+            publisher.unanswered.push(first, piece.messages, piece.bytes.len());
             let part = ClientPublish {
                 address,
                 publisher: key,
@@ -184,15 +178,13 @@ impl Session {
                 Some(code) => engine.refuse(now, &part, code),
             };
             if let Err(Refused { code, detail }) = taken {
-                direct_replies.push(direct(first, piece.messages, publish.level, code, detail));
+                publisher.unanswered.turn_last_away(publish.level, code, detail);
             }
             first += u64::from(piece.messages);
         }
         drop(engine);
         self.node.work.notify_one();
-        for reply in direct_replies {
-            self.answered(channel, reply, out);
-        }
+        self.push_answered(channel, &mut Vec::new(), out);
         Ok(())
     }
 
@@ -287,7 +279,7 @@ impl Session {
 
     fn close_if_done(&mut self, channel: u16, out: &mut Output) {
         let done = self.publishers.get(&channel).is_some_and(|p| p.closing && p.unanswered.is_empty() && p.open);
-        if let Some(publisher) = self.publishers.remove(&channel).filter(|_| done) {
+        if done && let Some(publisher) = self.publishers.remove(&channel) {
             let one = std::iter::once((channel, publisher.key, publisher.epoch));
             self.node.engine.lock().release_publishers(self.number, one);
             out.push(channel, &Frame::Closed(Closed {}));
@@ -347,31 +339,31 @@ impl Session {
         self.push_answered(rows_channel, &mut rows, out);
     }
 
-    fn answered(&mut self, channel: u16, reply: arioso_wire::Reply, out: &mut Output) {
-        self.push_answered(channel, &mut vec![reply], out);
-    }
-
-    fn push_answered(&mut self, channel: u16, rows: &mut Vec<arioso_wire::Reply>, out: &mut Output) {
+    /// Sends what the engine answered, and what was turned away behind it.
+    fn push_answered(&mut self, channel: u16, answered: &mut Vec<arioso_wire::Reply>, out: &mut Output) {
+        let mut rows = Vec::with_capacity(answered.len());
+        match self.publishers.get_mut(&channel) {
+            None => rows.append(answered),
+            Some(publisher) => {
+                let waiting = &mut publisher.unanswered;
+                rows.extend(std::iter::from_fn(|| waiting.next_turned_away()));
+                for row in answered.drain(..) {
+                    waiting.answered(row.messages);
+                    rows.push(row);
+                    rows.extend(std::iter::from_fn(|| waiting.next_turned_away()));
+                }
+            }
+        }
         if rows.is_empty() {
             return;
         }
-        for row in rows.iter() {
+        for row in &rows {
             add(&self.node.counters.replies, u64::from(row.messages));
             if matches!(row.code, Code::Busy | Code::Expected | Code::DiskFull) {
                 add(&self.node.counters.busy, u64::from(row.messages));
             }
         }
-        if let Some(publisher) = self.publishers.get_mut(&channel) {
-            for row in rows.iter() {
-                let through = row.first + u64::from(row.messages) - 1;
-                while let Some((_, messages, bytes)) = publisher.unanswered.pop_front_if(|(last, _, _)| *last <= through) {
-                    publisher.messages -= u64::from(messages);
-                    publisher.bytes -= bytes as u64;
-                }
-            }
-        }
-        push_replies(channel, rows, out);
-        rows.clear();
+        push_replies(channel, &rows, out);
         if self.publishers.get(&channel).is_some_and(|publisher| publisher.closing) {
             self.close_if_done(channel, out);
         }

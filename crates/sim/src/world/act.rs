@@ -457,7 +457,7 @@ impl World {
         }
         let Some(process) = &mut self.process else { return };
         let settled = process.node.engine.lock().settled_to().0;
-        if let AnyLog::Local(log) = &mut process.log {
+        if let AnyLog::Local(log, _) = &mut process.log {
             log.backend().retire_below(self.rng.within(1, settled.max(1)));
         }
     }

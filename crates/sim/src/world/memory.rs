@@ -20,11 +20,12 @@ use arioso_store::voids::Voids;
 use arioso_stream::names::Names;
 use arioso_stream::order::{RESERVE_AHEAD, Resume, TopicCounts};
 use arioso_stream::record::CONTROL_TOPIC;
+use arioso_stream::tip::PartitionId;
 use arioso_stream::topic::TopicId;
 use arioso_stream::{Records, Sequence};
 use bytes::Bytes;
 
-use crate::{Violation, violated};
+use crate::Violation;
 
 /// The stream's id.
 pub const STREAM_ID: u128 = 0x5EED;
@@ -111,7 +112,7 @@ pub fn open(
     let assembled = assemble(settings.clone(), disk, hash_seed, found).map_err(fault)?;
     let (node, tip) = assembled;
     let mut log = Log::new(Arc::clone(&node), journal, tip);
-    refill(&mut log, &node, replayed.batches, &voids)?;
+    refill(&mut log, &node, replayed.batches, &voids);
     if !rule.ranges.is_empty() {
         let ranges: Vec<(Sequence, Sequence)> = rule.ranges.iter().map(|range| (range.first, range.last)).collect();
         node.engine.lock().void_at_start(now, &ranges);
@@ -124,28 +125,22 @@ pub fn open(
 }
 
 /// The tip is the only place where messages of earlier lives are.
-fn refill(
-    log: &mut Log<MemoryBackend>,
-    node: &Node,
-    batches: Vec<(Bytes, Bytes)>,
-    voids: &Voids,
-) -> Result<(), Violation> {
-    let records: Vec<Bytes> = batches.into_iter().map(|(_, records)| records).filter(|r| !r.is_empty()).collect();
+fn refill(log: &mut Log<MemoryBackend>, node: &Node, batches: Vec<(Bytes, Bytes)>, voids: &Voids) {
     let voids: Vec<(Sequence, Sequence)> =
         voids.ranges().iter().map(|(first, last)| (Sequence(*first), Sequence(*last))).collect();
     let names = node.names.read();
-    let partition_of = &mut |topic: u32| {
-        let partition = names.partition_of(TopicId(topic)).expect("a replayed topic has a name");
-        arioso_stream::tip::PartitionId(partition.0)
-    };
-    match log.tip().prepend(records, Sequence(1), &voids, partition_of) {
-        true => Ok(()),
-        false => violated("the tip is too small for this run"),
+    for (_, records) in batches {
+        log.tip().append(records, &mut |topic: u32| {
+            let partition = names.partition_of(TopicId(topic)).expect("a replayed topic has a name");
+            PartitionId(partition.0)
+        });
     }
+    let settled_to = node.tip.settled_to();
+    log.tip().set_visible(settled_to, &[], &voids);
 }
 
 fn gather(batches: &[(Bytes, Bytes)], voids: &Voids, settings: &Settings) -> Gathered {
-    let window = u32::try_from(settings.publish_window_messages * 2).unwrap_or(u32::MAX);
+    let window = settings.remembered_messages();
     let mut gathered = Gathered { publishers: Publishers::new(window), names: BTreeMap::new(), counts: BTreeMap::new() };
     for (header, records) in batches {
         let header = BatchHeader::trusted(header);

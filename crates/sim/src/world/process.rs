@@ -10,6 +10,7 @@ use arioso_journal::{Backend, BatchNumber, Outcome, Room};
 use arioso_server::log::Log;
 use arioso_server::node::Node;
 use arioso_server::opening::{self, Chance};
+use arioso_server::refill::{Refill, RefillJob, Refilled};
 use arioso_store::batch::BATCH_BYTES_MAX;
 
 use super::memory;
@@ -31,10 +32,56 @@ pub enum Left {
     Memory(Option<Box<MemoryBackend>>),
 }
 
+/// Work behind the writer's back.
+pub enum Task {
+    /// Of the journal.
+    Journal(Job),
+    /// Fills the tip after a start.
+    Refill(RefillJob),
+}
+
+/// Its result.
+pub enum Finished {
+    /// Of the journal.
+    Journal(JobDone),
+    /// A segment's records.
+    Refill(Refilled),
+}
+
+impl std::fmt::Debug for Finished {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Finished::Journal(_) => "Journal",
+            Finished::Refill(_) => "Refill",
+        })
+    }
+}
+
+impl Task {
+    /// Does it.
+    pub fn run(self) -> Finished {
+        match self {
+            Task::Journal(job) => Finished::Journal(job.run()),
+            Task::Refill(job) => Finished::Refill(job.run()),
+        }
+    }
+
+    /// What it is.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Task::Journal(Job::Prepare(_)) => "prepare",
+            Task::Journal(Job::Seal(_)) => "seal",
+            Task::Journal(Job::Checkpoint(_)) => "checkpoint",
+            Task::Journal(Job::Retire(_)) => "retire",
+            Task::Refill(_) => "refill",
+        }
+    }
+}
+
 /// The log over either journal.
 pub enum AnyLog {
-    /// Segments.
-    Local(Box<Log<Local>>),
+    /// Segments, and what is left to fill the tip with.
+    Local(Box<Log<Local>>, Box<Refill>),
     /// Memory.
     Memory(Box<Log<MemoryBackend>>),
 }
@@ -52,11 +99,13 @@ pub struct Process {
     /// A round is on the schedule.
     pub log_due: bool,
     /// Jobs handed out, by number.
-    pub jobs: Vec<(u32, Job)>,
-    /// Jobs that are out, those that ran and were not given back included.
+    pub jobs: Vec<(u32, Task)>,
+    /// The journal's jobs that are out, those that ran and were not given back included.
     pub jobs_out: usize,
+    /// The tip is being filled.
+    pub refilling: bool,
     /// Results to be given back.
-    pub done: VecDeque<JobDone>,
+    pub done: VecDeque<Finished>,
     /// It is being stopped cleanly.
     pub stopping: bool,
     /// Its journal is lost: it is about to end.
@@ -101,7 +150,7 @@ impl Process {
                 };
                 let chance = Chance { stream_id: memory::STREAM_ID, hash_seed, now };
                 match opening::open(plan.settings.clone(), behind, chance) {
-                    Ok(opened) => break (opened.node, AnyLog::Local(Box::new(opened.log))),
+                    Ok(opened) => break (opened.node, AnyLog::Local(Box::new(opened.log), Box::new(opened.refill))),
                     Err(_) if disk.is_crashed() => {
                         crashes += 1;
                         *disk = disk.crash(rng.draw());
@@ -118,6 +167,7 @@ impl Process {
             log_due: false,
             jobs: Vec::new(),
             jobs_out: 0,
+            refilling: false,
             done: VecDeque::new(),
             stopping: false,
             lost: false,
@@ -139,21 +189,37 @@ impl Process {
         let wanted = self.node.engine.lock().take_wanted();
         let room: Room = match &mut self.log {
             AnyLog::Memory(log) => Backend::room(log.backend()),
-            AnyLog::Local(log) => {
+            AnyLog::Local(log, refill) => {
                 if let Some(bytes) = wanted {
                     let _ = log.backend().room_for(bytes.min(BATCH_BYTES_MAX as u64));
                 }
                 while let Some(done) = self.done.pop_front() {
-                    self.jobs_out -= 1;
-                    notices.extend(log.backend().done(done));
-                    log.publish_table(true);
+                    match done {
+                        Finished::Journal(done) => {
+                            self.jobs_out -= 1;
+                            notices.extend(log.backend().done(done));
+                            log.publish_table(true);
+                        }
+                        Finished::Refill(refilled) => {
+                            self.refilling = false;
+                            refill.done(refilled, log.tip(), &self.node.names.read());
+                        }
+                    }
                 }
                 while self.jobs_out < JOBS_MAX
                     && let Some(job) = log.backend().next_job()
                 {
                     self.jobs_out += 1;
                     self.jobs_count += 1;
-                    self.jobs.push((self.jobs_count, job));
+                    self.jobs.push((self.jobs_count, Task::Journal(job)));
+                    new.push(self.jobs_count);
+                }
+                if !self.refilling
+                    && let Some(job) = refill.next_job()
+                {
+                    self.refilling = true;
+                    self.jobs_count += 1;
+                    self.jobs.push((self.jobs_count, Task::Refill(job)));
                     new.push(self.jobs_count);
                 }
                 Backend::room(log.backend())
@@ -167,7 +233,7 @@ impl Process {
     /// written.
     pub fn begin(&mut self, now: i64, mark: bool) -> (Vec<BatchNumber>, bool) {
         match &mut self.log {
-            AnyLog::Local(log) => {
+            AnyLog::Local(log, _) => {
                 let wrote = log.begin(now, mark);
                 self.writing = wrote;
                 (Vec::new(), wrote)
@@ -185,7 +251,7 @@ impl Process {
     pub fn finish(&mut self, now: i64) -> Result<(), arioso_journal::Error> {
         self.writing = false;
         match &mut self.log {
-            AnyLog::Local(log) => {
+            AnyLog::Local(log, _) => {
                 log.finish(now)?;
                 log.publish_table(false);
                 Ok(())
@@ -204,7 +270,7 @@ impl Process {
     }
 
     /// Takes a job that was handed out.
-    pub fn take_job(&mut self, number: u32) -> Option<Job> {
+    pub fn take_job(&mut self, number: u32) -> Option<Task> {
         let at = self.jobs.iter().position(|(known, _)| *known == number)?;
         Some(self.jobs.remove(at).1)
     }
@@ -224,7 +290,7 @@ impl Process {
             (engine.order().next_sequence(), engine.order().timestamp())
         };
         match (self.log, left) {
-            (AnyLog::Local(log), Left::Disk(disk)) => {
+            (AnyLog::Local(log, _), Left::Disk(disk)) => {
                 for (_, job) in self.jobs {
                     // The jobs' thread is waited for; what it tells is not listened to.
                     drop(job.run());

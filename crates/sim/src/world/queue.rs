@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use arioso_journal::local::JobDone;
 use arioso_journal::{BatchNumber, Outcome};
 use arioso_server::history::Supplied;
 use arioso_server::session::Read;
 
+use super::process::Finished;
 use crate::plan::Fault;
 
 /// Something that happens.
@@ -30,7 +30,7 @@ pub enum Event {
     /// A job runs.
     Job(u32, u32),
     /// Its result is given back.
-    Done(u32, JobDone),
+    Done(u32, Finished),
     /// A disk that was full is tried again.
     Retry(u32),
     /// A subscription's read is done.

@@ -1,13 +1,13 @@
 //! The server's side: rounds of the log, jobs, disk reads, and the sessions' turns.
 
-use arioso_journal::local::{Job, JobDone, Notice};
+use arioso_journal::local::Notice;
 use arioso_journal::{BatchNumber, Outcome};
 use arioso_server::history::Supplied;
 use arioso_server::session::{Read, Session};
 use std::sync::Arc;
 
 use super::link::{FAREWELL_NS, Link, OUTPUT_BYTES_CEILING, OUTPUT_BYTES_HARD};
-use super::process::{AnyLog, Process};
+use super::process::{AnyLog, Finished, Process};
 use super::queue::Event;
 use super::{MS, US, World};
 use crate::pipe::Arrived;
@@ -105,7 +105,7 @@ impl World {
         let Some(process) = &mut self.process else { return Ok(()) };
         let flying = match &mut process.log {
             AnyLog::Memory(log) => log.backend().flying().count(),
-            AnyLog::Local(_) => 0,
+            AnyLog::Local(..) => 0,
         };
         let idle = !process.writing && flying == 0 && !process.node.engine.lock().has_pending();
         if process.stopping && idle { self.close() } else { Ok(()) }
@@ -210,12 +210,7 @@ impl World {
     /// A job runs.
     pub(super) fn run_job(&mut self, life: u32, number: u32) -> Check {
         let Some(job) = self.living(life).and_then(|process| process.take_job(number)) else { return Ok(()) };
-        let name = match &job {
-            Job::Prepare(_) => "prepare",
-            Job::Seal(_) => "seal",
-            Job::Checkpoint(_) => "checkpoint",
-            Job::Retire(_) => "retire",
-        };
+        let name = job.name();
         self.trace.note(self.now, format_args!("job {number}: {name}"), &[]);
         let done = job.run();
         if self.is_crashed() {
@@ -226,7 +221,7 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn job_done(&mut self, life: u32, done: JobDone) -> Check {
+    pub(super) fn job_done(&mut self, life: u32, done: Finished) -> Check {
         if let Some(process) = self.living(life) {
             process.done.push_back(done);
             self.after_server();
@@ -239,7 +234,7 @@ impl World {
             self.retry_due = false;
         }
         if let Some(process) = self.living(life) {
-            if let AnyLog::Local(log) = &mut process.log {
+            if let AnyLog::Local(log, _) = &mut process.log {
                 log.backend().retry();
             }
             self.log_soon(true);
