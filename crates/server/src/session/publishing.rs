@@ -3,7 +3,7 @@
 use arioso_journal::{Level, Reply, Verdict};
 use arioso_stream::filter::Filter;
 use arioso_stream::order::PublisherKey;
-use arioso_stream::record::{Extensions, FLAG_CONDITIONAL, Record};
+use arioso_stream::record::{Extensions, FLAG_ATOMIC_FIRST, FLAG_ATOMIC_LAST, FLAG_CONDITIONAL, Record};
 use arioso_wire::{
     AckLevel, CHANNEL_TOPICS, Code, Closed, Frame, ListWriter, OpenPublisher, Publish, PublisherOpened, Replies, Rows,
     Text, Topics,
@@ -74,7 +74,12 @@ impl Session {
         if let Some(publisher) = self.publishers.get(&channel)
             && !publisher.named
         {
-            return Err((Code::BadFrame, format!("channel {channel} is an anonymous publisher already")));
+            if !publisher.unanswered.is_empty() {
+                return Err((Code::BadFrame, format!("channel {channel} is an anonymous publisher already")));
+            }
+            // After a void it begins anew, under another id.
+            let one = std::iter::once((channel, publisher.key, publisher.epoch));
+            self.node.engine.lock().release_publishers(self.number, one);
         }
         if open.name.len() > 255 || open.name.chars().any(char::is_control) {
             let text = "a publisher's name has at most 255 bytes and no control character";
@@ -89,7 +94,6 @@ impl Session {
                 self.publishers.remove(&channel);
                 let text = match code {
                     Code::TooManyPublishers => format!("{detail} publishers are kept, publishers-max is reached"),
-                    Code::Expected => format!("publisher sequence {} was consumed, {detail} is next", open.next),
                     code => code.text().to_string(),
                 };
                 self.fail(channel, code, (detail, 0), &text, out);
@@ -125,11 +129,8 @@ impl Session {
         add(&counters.publishes, u64::from(publish.messages));
         add(&counters.publish_bytes, publish.records.len() as u64);
         let pieces = self.check_records(publish)?;
-        let Some(publisher) = self.publishers.get_mut(&channel) else {
-            let reply = direct(publish.first, publish.messages, publish.level, Code::Fenced, 0);
-            push_replies(channel, &[reply], out);
-            return Ok(());
-        };
+        // Without a publisher it was under way when the channel ended, and that was told.
+        let Some(publisher) = self.publishers.get_mut(&channel) else { return Ok(()) };
         let settings = &self.node.settings;
         // One frame is always taken when nothing else is unanswered.
         let waiting = &publisher.unanswered;
@@ -244,16 +245,15 @@ impl Session {
         let told = if flags & FLAG_CONDITIONAL != 0 { named } else { None };
         let condition_fits = named == told && (named.is_none() || named == wants);
         let extensions_fit = record.extension_bytes().is_empty() || Extensions(record.extension_bytes()).all(|e| e.is_ok());
-        if flags & !FLAG_CONDITIONAL != 0 || !condition_fits || !extensions_fit {
+        let fitting = FLAG_CONDITIONAL | if publish.atomic { FLAG_ATOMIC_FIRST | FLAG_ATOMIC_LAST } else { 0 };
+        if flags & !fitting != 0 || !condition_fits || !extensions_fit {
             return Some(Code::BadRecord);
         }
         None
     }
 
     pub(super) fn skip(&mut self, now: i64, channel: u16, next: u64, out: &mut Output) -> Result<(), (Code, String)> {
-        let Some(publisher) = self.publishers.get(&channel) else {
-            return Err((Code::BadFrame, format!("channel {channel} is no publisher")));
-        };
+        let Some(publisher) = self.publishers.get(&channel) else { return Ok(()) };
         let address = Address { session: self.number, channel, about: About::Skip };
         let skipped = self.node.engine.lock().skip(now, address, publisher.key, publisher.epoch, next);
         match skipped {
@@ -268,10 +268,7 @@ impl Session {
     }
 
     pub(super) fn close_publisher(&mut self, channel: u16, out: &mut Output) -> Result<(), (Code, String)> {
-        let Some(publisher) = self.publishers.get_mut(&channel) else {
-            out.push(channel, &Frame::Closed(Closed {}));
-            return Ok(());
-        };
+        let Some(publisher) = self.publishers.get_mut(&channel) else { return Ok(()) };
         publisher.closing = true;
         self.close_if_done(channel, out);
         Ok(())
@@ -312,6 +309,8 @@ impl Session {
         let mut rows_channel = 0;
         for mail in mail.drain(..) {
             match mail {
+                // The channel may stand for another publisher by now, or for none.
+                Mail::Reply(address, reply) if address.about == About::Publish && !self.publishes(address, &reply) => {}
                 Mail::Reply(address, reply) if address.about == About::Publish => {
                     if address.channel != rows_channel {
                         self.push_answered(rows_channel, &mut rows, out);
@@ -337,6 +336,10 @@ impl Session {
             }
         }
         self.push_answered(rows_channel, &mut rows, out);
+    }
+
+    fn publishes(&self, address: Address, reply: &Reply) -> bool {
+        self.publishers.get(&address.channel).is_some_and(|publisher| publisher.key.0 == reply.publisher)
     }
 
     /// Sends what the engine answered, and what was turned away behind it.
@@ -382,7 +385,8 @@ impl Session {
                 if ok {
                     publisher.open = true;
                     push_opened(channel, publisher, out);
-                } else {
+                } else if reply.verdict != Verdict::Unknown {
+                    // Where the outcome is not known the connection ends.
                     self.publishers.remove(&channel);
                     self.fail(channel, code, (0, 0), code.text(), out);
                 }

@@ -212,10 +212,10 @@ impl Subscriptions {
     }
 
     pub fn unsubscribe(&mut self, channel: u16, node: &Node, out: &mut Output) {
-        self.pieces.remove(&channel);
+        // Otherwise it ended by itself while this was under way, and that was told.
         if self.by_channel.contains_key(&channel) {
             self.end(channel, Code::Ok, node, out);
-        } else {
+        } else if self.pieces.remove(&channel).is_some() {
             out.push(channel, &Frame::Ended(Ended { through: Sequence::ZERO, code: Code::Ok }));
         }
     }

@@ -218,6 +218,7 @@ impl World {
             return false;
         }
         self.clients[client].publishers[at].waiting.push_back(uid);
+        self.trace.note(self.now, format_args!("client {client} {id:?} sends {uid}, {:?}", sent.level), &[]);
         true
     }
 
@@ -258,6 +259,7 @@ impl World {
             return;
         }
         self.clients[client].publishers[at].waiting.extend(parts.iter().map(|part| part.0));
+        self.trace.note(self.now, format_args!("client {client} {id:?} sends {first} x{count}, all or none"), &[]);
     }
 
     fn publish_block(&mut self, client: usize, at: usize) {
@@ -283,7 +285,9 @@ impl World {
             self.model.unsend(uids[0]);
             return;
         }
+        let (first, count) = (uids[0], uids.len());
         self.clients[client].publishers[at].waiting.extend(uids);
+        self.trace.note(self.now, format_args!("client {client} {id:?} sends {first} x{count} in a block"), &[]);
     }
 
     /// Sends what is in the books and not with the machine.
@@ -302,6 +306,7 @@ impl World {
                 }
                 self.books[book].unsent.pop_front();
                 self.clients[client].publishers[at].waiting.push_back(uid);
+                self.trace.note(self.now, format_args!("client {client} {id:?} sends {uid} from its book, {:?}", sent.level), &[]);
             }
         }
     }

@@ -182,7 +182,8 @@ impl World {
         messages: u32,
         outcome: &Result<arioso_client::Ack, Error>,
     ) -> Check {
-        self.trace.note(self.now, format_args!("client {client} {id:?} x{messages} {outcome:?}"), &[]);
+        let first = self.clients[client].publisher(id).and_then(|publisher| publisher.waiting.front().copied());
+        self.trace.note(self.now, format_args!("client {client} {id:?} {first:?} x{messages} {outcome:?}"), &[]);
         for at in 0..u64::from(messages) {
             let Some(publisher) = self.clients[client].publisher(id) else { return Ok(()) };
             let Some(uid) = publisher.waiting.pop_front() else {

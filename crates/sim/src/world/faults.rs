@@ -56,7 +56,7 @@ impl World {
     /// The disk has room again.
     pub(super) fn room(&mut self) -> Check {
         if let Left::Disk(disk) = &self.left {
-            disk.set_capacity(1 << 30);
+            disk.set_capacity(super::process::DISK_BYTES);
         }
         Ok(())
     }
@@ -82,13 +82,13 @@ impl World {
     pub(super) fn close(&mut self) -> Check {
         let process = self.end_life();
         self.trace.note(self.now, format_args!("stopped cleanly"), &[]);
-        process.close(&mut self.left)?;
+        let clean = process.close(&mut self.left)?;
         if self.is_crashed() {
             self.lose_power();
             return self.boot_later(false);
         }
         self.outlive();
-        self.boot_later(true)
+        self.boot_later(clean)
     }
 
     /// The process of this life ends.

@@ -165,7 +165,7 @@ fn gather(batches: &[(Bytes, Bytes)], voids: &Voids, settings: &Settings) -> Gat
             if !voids.contains(record.sequence().0) {
                 let counts = gathered.counts.entry(record.topic()).or_default();
                 counts.messages += 1;
-                counts.bytes += record.payload().len() as u64;
+                counts.bytes += record.bytes().len() as u64;
                 counts.last = record.sequence();
             }
         }

@@ -14,6 +14,7 @@ mod serve;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use arioso_journal::Outcome;
 use arioso_server::clock::Now;
 
 use crate::follow::Follow;
@@ -89,6 +90,7 @@ pub struct World {
     clients: Vec<Client>,
     links: BTreeMap<u32, Link>,
     links_count: u32,
+    dbg: BTreeMap<u32, arioso_wire::FrameReader>,
     books: Vec<Book>,
     /// Subscriptions whose client is done with them and that are not yet held against a full read.
     ended: Vec<Follow>,
@@ -128,6 +130,7 @@ impl World {
             clients: Vec::new(),
             links: BTreeMap::new(),
             links_count: 0,
+            dbg: BTreeMap::new(),
             books: Vec::new(),
             ended: Vec::new(),
             follows_count: 0,
@@ -255,6 +258,9 @@ impl World {
         if process.stopping || process.lost || process.writing || !process.jobs.is_empty() || process.log_wants() {
             return Some("the log is busy".into());
         }
+        if process.has_held() || process.flying() > 0 {
+            return Some("writes are in flight".into());
+        }
         let settled = process.node.engine.lock().settled_to().0;
         for (number, client) in self.clients.iter().enumerate() {
             if !client.machine.is_up() {
@@ -289,7 +295,8 @@ impl World {
             self.links.clear();
             loop {
                 process.attend();
-                let (_, wrote) = process.begin(self.wall(), false);
+                let (new, wrote) = process.begin(self.wall(), false);
+                new.into_iter().for_each(|number| process.complete(number, Outcome::Durable));
                 let ended = process.finish(self.wall());
                 ended.map_err(|error| crate::Violation(format!("the last round: {error}")))?;
                 if !wrote {

@@ -17,10 +17,12 @@ use super::memory;
 use crate::plan::{Journal, Plan, Plant};
 use crate::plant::LyingDisk;
 use crate::rng::Rng;
-use crate::{Check, Violation, violated};
+use crate::{Violation, violated};
 
 /// Jobs handed out at the same time, as `threads` does.
 const JOBS_MAX: usize = 4;
+/// The disk's size when it is not full.
+pub const DISK_BYTES: u64 = 1 << 30;
 /// Tries to open a disk that crashes again and again.
 const OPENS_MAX: u32 = 20;
 
@@ -155,6 +157,8 @@ impl Process {
                         crashes += 1;
                         *disk = disk.crash(rng.draw());
                     }
+                    // Without room nothing can begin; somebody makes some.
+                    Err(_) if disk.space().is_ok_and(|space| space.total == 0) => disk.set_capacity(DISK_BYTES),
                     Err(error) => return violated(format!("life {life} can't be opened: {error}")),
                 }
             },
@@ -179,7 +183,22 @@ impl Process {
     /// Whether a round of the log has something to do.
     pub fn log_wants(&self) -> bool {
         let engine = self.node.engine.lock();
-        !self.lost && !self.writing && (engine.has_pending() || engine.has_wanted() || !self.done.is_empty())
+        let work = engine.has_pending() || engine.has_wanted() || !self.done.is_empty();
+        drop(engine);
+        // In memory a write that completes makes room; on the disk a job does, whose result is told.
+        let freed = match &self.log {
+            AnyLog::Memory(log) => log.has_held() && log.has_room(),
+            AnyLog::Local(..) => false,
+        };
+        !self.lost && !self.writing && (work || freed)
+    }
+
+    /// Whether batches wait for room in the journal.
+    pub fn has_held(&self) -> bool {
+        match &self.log {
+            AnyLog::Memory(log) => log.has_held(),
+            AnyLog::Local(log, _) => log.has_held(),
+        }
     }
 
     /// What `threads` does before each round: results taken in, jobs handed out, the engine told of the room. Gives the numbers
@@ -188,7 +207,7 @@ impl Process {
         let (mut new, mut notices) = (Vec::new(), Vec::new());
         let wanted = self.node.engine.lock().take_wanted();
         let room: Room = match &mut self.log {
-            AnyLog::Memory(log) => Backend::room(log.backend()),
+            AnyLog::Memory(log) => log.room(),
             AnyLog::Local(log, refill) => {
                 if let Some(bytes) = wanted {
                     let _ = log.backend().room_for(bytes.min(BATCH_BYTES_MAX as u64));
@@ -222,7 +241,7 @@ impl Process {
                     self.jobs.push((self.jobs_count, Task::Refill(job)));
                     new.push(self.jobs_count);
                 }
-                Backend::room(log.backend())
+                log.room()
             }
         };
         self.node.engine.lock().set_room(room);
@@ -269,6 +288,14 @@ impl Process {
         }
     }
 
+    /// Writes in flight (memory only).
+    pub fn flying(&self) -> usize {
+        match &self.log {
+            AnyLog::Memory(log) => log.backend_ref().flying().count(),
+            AnyLog::Local(..) => 0,
+        }
+    }
+
     /// Takes a job that was handed out.
     pub fn take_job(&mut self, number: u32) -> Option<Task> {
         let at = self.jobs.iter().position(|(known, _)| *known == number)?;
@@ -282,8 +309,9 @@ impl Process {
         }
     }
 
-    /// Ends cleanly: everything was written. Gives what is left.
-    pub fn close(self, left: &mut Left) -> Check {
+    /// Ends cleanly: everything was written. Gives whether the mark of that was.
+    pub fn close(self, left: &mut Left) -> Result<bool, Violation> {
+        let mut clean = true;
         let fault = |error: arioso_journal::Error| Violation(format!("a clean stop failed: {error}"));
         let (next, timestamp) = {
             let engine = self.node.engine.lock();
@@ -295,10 +323,13 @@ impl Process {
                     // The jobs' thread is waited for; what it tells is not listened to.
                     drop(job.run());
                 }
-                if !disk.is_crashed() {
+                clean = !disk.is_crashed();
+                if clean {
                     match log.into_backend().close(next.0, timestamp) {
-                        Err(error) if !disk.is_crashed() => return Err(fault(error)),
-                        _ => {}
+                        // Without room there is no mark: the next start takes the stop for an unclean one.
+                        Err(_) if disk.is_crashed() || disk.space().is_ok_and(|space| space.total == 0) => clean = false,
+                        Err(error) => return Err(fault(error)),
+                        Ok(()) => {}
                     }
                 }
             }
@@ -309,7 +340,7 @@ impl Process {
             }
             _ => panic!("a life has the journal it was opened on"),
         }
-        Ok(())
+        Ok(clean)
     }
 
     /// Ends anyhow. Memory: what was in flight is there or not, by chance.

@@ -103,11 +103,7 @@ impl World {
 
     fn close_if_stopped(&mut self) -> Check {
         let Some(process) = &mut self.process else { return Ok(()) };
-        let flying = match &mut process.log {
-            AnyLog::Memory(log) => log.backend().flying().count(),
-            AnyLog::Local(..) => 0,
-        };
-        let idle = !process.writing && flying == 0 && !process.node.engine.lock().has_pending();
+        let idle = !process.writing && process.flying() == 0 && !process.has_held() && !process.node.engine.lock().has_pending();
         if process.stopping && idle { self.close() } else { Ok(()) }
     }
 
@@ -347,6 +343,16 @@ impl World {
             match link.up.receive(now) {
                 Arrived::Bytes(bytes) => {
                     self.trace.note(now, format_args!("link {number} up {} bytes", bytes.len()), &bytes);
+                    if std::env::var("DBG").is_ok() {
+                        let r = self.dbg.entry(number).or_insert_with(|| arioso_wire::FrameReader::new(1 << 26));
+                        r.feed(&bytes);
+                        while let Ok(Some((c, f))) = r.next_frame() {
+                            match f {
+                                arioso_wire::Frame::Publish(p) => self.trace.note(now, format_args!("DBG link {number} ch {c} publish {} x{} {:?} atomic {} {:?} uids {:?}", p.first, p.messages, p.level, p.atomic, p.condition, arioso_stream::Records::new(&p.records).map(|r| u32::from_le_bytes(r.unwrap().payload()[..4].try_into().unwrap())).collect::<Vec<_>>()), &[]),
+                                f => self.trace.note(now, format_args!("DBG link {number} ch {c} {}", f.name()), &[]),
+                            }
+                        }
+                    }
                     session.frames().feed(&bytes);
                     session.heard(clock.mono);
                 }

@@ -98,11 +98,6 @@ pub enum OpenRefused {
         /// The ceiling.
         max: usize,
     },
-    /// The number it wants to send next was consumed already.
-    NextTooLow {
-        /// The last consumed.
-        last: u64,
-    },
     /// Too much waits for the journal.
     Busy,
 }
@@ -199,11 +194,11 @@ impl Publishers {
             None => self.admit(name)?,
         };
         let publisher = self.table.get_mut(&id).expect("by_name names entries of the table");
-        if next != 0 && next <= publisher.last {
-            return Err(OpenRefused::NextTooLow { last: publisher.last });
-        }
-        if next != 0 {
+        // At or below what is stored it goes on as it was: its publisher is about to ask again. Above, what was consumed without a
+        // message may be named anew.
+        if next > publisher.stored {
             publisher.last = next - 1;
+            publisher.floor = publisher.floor.min(next);
         }
         publisher.epoch += 1;
         publisher.closed = false;
