@@ -280,9 +280,8 @@ impl Engine {
     /// of them when the engine has no room to keep order for it, and consumes nothing.
     pub fn publish(&mut self, now: i64, publish: &ClientPublish<'_>) -> Result<(), Refused> {
         self.admit_entries()?;
-        if let Err(Refused { code, detail }) = self.admit_bytes(publish.records.len() as u64 + RUN_BYTES) {
-            let answer = Kind::Answer { code: code.number(), detail };
-            self.answer(publish, publish.first, publish.messages, answer, None);
+        if let Err(no_room) = self.admit_bytes(publish.records.len() as u64 + RUN_BYTES) {
+            self.turn_away(publish, no_room);
             self.settle_accounts(now);
             return Ok(());
         }
@@ -345,35 +344,45 @@ impl Engine {
     /// place among the publisher's replies.
     pub fn refuse(&mut self, now: i64, publish: &ClientPublish<'_>, code: Code) -> Result<(), Refused> {
         self.admit_entries()?;
-        match self.order.due(publish.publisher, publish.epoch) {
-            Ok(due) if due >= publish.first => {
-                // What lies below was judged before: a retry gets the answer of its number.
-                let known = u32::try_from(due - publish.first).unwrap_or(u32::MAX).min(publish.messages);
-                let mut verdicts = std::mem::take(&mut self.verdicts);
-                verdicts.clear();
-                self.order.recall(publish.publisher, publish.epoch, publish.first, known, &mut verdicts);
-                for verdict in &verdicts {
-                    self.enter_verdict(publish, *verdict, None);
-                }
-                self.verdicts = verdicts;
-                if publish.messages > known {
-                    self.order.consume(publish.publisher, publish.first + u64::from(publish.messages) - 1);
-                    let answer = Kind::Answer { code: code.number(), detail: 0 };
-                    self.answer(publish, publish.first + u64::from(known), publish.messages - known, answer, None);
-                }
-            }
+        self.turn_away(publish, Refused { code, detail: 0 });
+        self.settle_accounts(now);
+        Ok(())
+    }
+
+    /// Answers what is not to be numbered. What lies below the number that is due was judged before: a retry gets the answer of
+    /// its number, whatever is the matter now.
+    fn turn_away(&mut self, publish: &ClientPublish<'_>, why: Refused) {
+        let due = match self.order.due(publish.publisher, publish.epoch) {
+            Ok(due) if due >= publish.first => due,
             Ok(due) => {
-                let answer = Kind::Answer { code: Code::Expected.number(), detail: due };
-                self.answer(publish, publish.first, publish.messages, answer, None);
+                let expected = Refused { code: Code::Expected, detail: due };
+                return self.answer_refused(publish, publish.first, publish.messages, expected);
             }
             Err(kind) => {
                 let refused = self.refused(kind);
-                let answer = Kind::Answer { code: refused.code.number(), detail: refused.detail };
-                self.answer(publish, publish.first, publish.messages, answer, None);
+                return self.answer_refused(publish, publish.first, publish.messages, refused);
             }
+        };
+        let known = u32::try_from(due - publish.first).unwrap_or(u32::MAX).min(publish.messages);
+        let mut verdicts = std::mem::take(&mut self.verdicts);
+        verdicts.clear();
+        self.order.recall(publish.publisher, publish.epoch, publish.first, known, &mut verdicts);
+        for verdict in &verdicts {
+            self.enter_verdict(publish, *verdict, None);
         }
-        self.settle_accounts(now);
-        Ok(())
+        self.verdicts = verdicts;
+        if publish.messages == known {
+            return;
+        }
+        if !why.code.keeps_number() {
+            self.order.consume(publish.publisher, publish.first + u64::from(publish.messages) - 1);
+        }
+        self.answer_refused(publish, publish.first + u64::from(known), publish.messages - known, why);
+    }
+
+    fn answer_refused(&mut self, publish: &ClientPublish<'_>, first: u64, messages: u32, why: Refused) {
+        let answer = Kind::Answer { code: why.code.number(), detail: why.detail };
+        self.answer(publish, first, messages, answer, None);
     }
 
     fn enter_verdict(&mut self, publish: &ClientPublish<'_>, verdict: Verdict, rests_on: Option<Sequence>) {
@@ -539,6 +548,11 @@ impl Engine {
         };
         self.room_bytes = bytes.saturating_sub(self.order.waiting_bytes() as u64);
         self.disk_full = matches!(room, Room::DiskFull { .. });
+    }
+
+    /// What was wanted finds no room on the disk, though the journal takes smaller things.
+    pub fn note_disk_full(&mut self) {
+        self.disk_full = true;
     }
 
     /// Whether something found no room since the journal was told of it.

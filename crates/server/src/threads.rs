@@ -14,7 +14,7 @@ use arioso_journal::{Error, Room};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::clock::wall;
+use crate::clock::{Clock, wall};
 use crate::log::Log;
 use crate::node::Node;
 use crate::refill::{Refill, RefillJob, Refilled};
@@ -23,6 +23,8 @@ use crate::refill::{Refill, RefillJob, Refilled};
 const MARK_AFTER: Duration = Duration::from_millis(50);
 /// How often a full disk is asked for room again.
 const FULL_RETRY: Duration = Duration::from_millis(500);
+const FULL_RETRY_NS: i64 = 500_000_000;
+const _: () = assert!(FULL_RETRY.as_nanos() == FULL_RETRY_NS as u128);
 /// The journal's jobs handed out at the same time: one of each kind.
 const JOBS_MAX: usize = 4;
 
@@ -124,11 +126,16 @@ fn run(
     hand: &SyncSender<Task>,
 ) -> Result<Log<Local>, Error> {
     let mut out = Out::default();
+    let clock = Clock::new();
+    let mut tried_at = 0;
     loop {
         attend(&mut log, &mut refill, node, desk, hand, &mut out);
         let waited = wait(node, desk, log.has_held());
-        if waited == Waited::Full {
+        // Whoever publishes on a full disk asks again and again: time counts, not quiet.
+        let full = node.engine.lock().is_disk_full() && clock.mono() - tried_at >= FULL_RETRY_NS;
+        if waited == Waited::Full || full {
             log.backend().retry();
+            tried_at = clock.mono();
         }
         let wrote = log.step(wall(), waited == Waited::Idle)?;
         log.publish_table(false);
@@ -185,10 +192,12 @@ fn attend(
     hand: &SyncSender<Task>,
     out: &mut Out,
 ) {
-    if let Some(bytes) = node.engine.lock().take_wanted() {
-        // What it answers is told below, by the room there is.
-        let _ = log.backend().room_for(bytes.min(arioso_store::batch::BATCH_BYTES_MAX as u64));
-    }
+    let wanted = node.engine.lock().take_wanted();
+    // How much there is of it is told below.
+    let full = wanted.is_some_and(|bytes| {
+        let most = arioso_store::batch::BATCH_BYTES_MAX as u64;
+        matches!(log.backend().room_for(bytes.min(most)), Err(Room::DiskFull { .. }))
+    });
     desk.news.store(false, Ordering::Release);
     while let Some(done) = { desk.done.lock().pop_front() } {
         match done {
@@ -219,7 +228,11 @@ fn attend(
         give(Task::Refill(job));
     }
     let room: Room = log.room();
-    node.engine.lock().set_room(room);
+    let mut engine = node.engine.lock();
+    engine.set_room(room);
+    if full {
+        engine.note_disk_full();
+    }
 }
 
 fn tell(notice: &Notice) {

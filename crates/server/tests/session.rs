@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arioso_disk::SimDisk;
-use arioso_journal::{BatchNumber, Outcome, memory::MemoryBackend};
+use arioso_journal::{BatchNumber, Outcome, Room, memory::MemoryBackend};
 use arioso_server::assemble::{Found, assemble};
 use arioso_server::clock::Now;
 use arioso_server::log::Log;
@@ -15,11 +15,12 @@ use arioso_store::segment::SegmentTable;
 use arioso_store::voids::Voids;
 use arioso_stream::names::Names;
 use arioso_stream::order::{RESERVE_AHEAD, Resume};
-use arioso_stream::record::push_record;
+use arioso_stream::record::{FLAG_ATOMIC_FIRST, FLAG_ATOMIC_LAST, push_record};
+use arioso_stream::tip::{TipConfig, TipWriter};
 use arioso_stream::{Records, Sequence};
 use arioso_wire::{
-    AckLevel, Begin, Code, Credit, Deliver, Frame, FrameReader, Hello, List, MAGIC, OpenPublisher, Publish, Request,
-    Rows, Subscribe, Text, Topics,
+    AckLevel, Begin, ClosePublisher, Code, Condition, Credit, Deliver, Frame, FrameReader, Hello, List, MAGIC, OpenPublisher, Publish, Request,
+    Rows, Skip, Subscribe, Text, Topics, Unsubscribe,
 };
 use bytes::{Bytes, BytesMut};
 
@@ -244,7 +245,8 @@ fn a_retry_on_another_connection_gets_the_original_number_and_the_older_holder_i
     bus.commit();
     assert_eq!(shown(&new.hear(&bus)), ["5 replies 2x1 ok 4"]);
     let got = old.say(&bus, &[(1, publish(2, &[(1, "late")]))]);
-    assert_eq!(shown(&got), ["1 error fenced: another holder opened this publisher", "1 replies 2x1 fenced 0"]);
+    assert_eq!(shown(&got), ["1 error fenced: another holder opened this publisher"]);
+    assert_eq!(shown(&old.say(&bus, &[(1, publish(3, &[(1, "later")]))])), Vec::<String>::new());
 }
 
 #[test]
@@ -349,6 +351,243 @@ fn topics_and_status_are_told_as_asked() {
         }
     }
     assert_eq!(told, ["4 next 5 settled 4", "3 a/x 2 2 4", "3 a/y 1 1 3"]);
+}
+
+#[test]
+fn what_is_beyond_the_window_is_answered_in_its_turn_and_nothing_behind_it_is_taken() {
+    let mut bus = Bus::with(Settings { publish_window_messages: 3, ..Settings::default() });
+    let mut writer = bus.peer();
+    writer.open(&mut bus, 1, "w");
+    let two = |first| publish(first, &[(1, "x"), (1, "y")]);
+    let got = writer.say(&bus, &[(0, topics(&["a"])), (1, two(1)), (1, two(3)), (1, publish(5, &[(1, "z")]))]);
+    assert_eq!(shown(&got), Vec::<String>::new(), "the first two are not answered yet");
+    bus.commit();
+    assert_eq!(shown(&writer.hear(&bus)), ["1 replies 1x2 ok 2, 3x2 busy 0, 5x1 expected 3"]);
+    writer.say(&bus, &[(1, two(3))]);
+    bus.commit();
+    assert_eq!(shown(&writer.hear(&bus)), ["1 replies 3x2 ok 4"]);
+}
+
+#[test]
+fn a_retry_of_a_refused_number_is_not_stored_whatever_comes_with_it() {
+    let mut bus = Bus::new();
+    let (mut old, mut new) = (bus.peer(), bus.peer());
+    old.open(&mut bus, 1, "w");
+    let three = publish(1, &[(1, "x"), (9, "no topic"), (1, "z")]);
+    old.say(&bus, &[(0, topics(&["a"])), (1, three.clone())]);
+    bus.commit();
+    assert_eq!(shown(&old.hear(&bus)), ["1 replies 1x1 ok 2, 2x1 bad topic 0, 3x1 ok 3"]);
+    new.open(&mut bus, 1, "w");
+    let got = new.say(&bus, &[(0, topics(&["a"])), (1, three)]);
+    assert_eq!(shown(&got), ["1 replies 1x1 ok 2, 2x1 not stored 0, 3x1 ok 3"]);
+}
+
+#[test]
+fn a_retry_on_a_full_disk_is_answered_with_the_original_number() {
+    let mut bus = Bus::new();
+    let mut writer = bus.peer();
+    writer.open(&mut bus, 1, "w");
+    writer.say(&bus, &[(0, topics(&["a"])), (1, publish(1, &[(1, "x")]))]);
+    bus.commit();
+    writer.hear(&bus);
+    bus.node.engine.lock().set_room(Room::DiskFull { free: 0, need: 1 });
+    let got = writer.say(&bus, &[(1, publish(1, &[(1, "x"), (1, "y")])), (1, publish(3, &[(1, "z")]))]);
+    assert_eq!(shown(&got), ["1 replies 1x1 ok 2, 2x1 disk full 0, 3x1 expected 2"]);
+}
+
+#[test]
+fn a_publisher_opens_again_at_the_first_number_that_is_not_stored_or_at_one_it_asks_again_for() {
+    let mut bus = Bus::new();
+    let mut writer = bus.peer();
+    let open = |next| (1, Frame::OpenPublisher(OpenPublisher { next, name: Text::from("w") }));
+    writer.open(&mut bus, 1, "w");
+    writer.say(&bus, &[(0, topics(&["a"])), (1, publish(1, &[(1, "x")]))]);
+    bus.commit();
+    writer.say(&bus, &[(1, publish(2, &[(1, "y")]))]);
+    bus.write();
+    let flying: Vec<BatchNumber> = bus.log.backend().flying().collect();
+    bus.log.backend().complete(flying[0], Outcome::Failed);
+    bus.write();
+    bus.commit();
+    assert_eq!(shown(&writer.hear(&bus)), ["1 replies 1x1 ok 2", "1 replies 2x1 failed 0"]);
+    writer.say(&bus, &[open(2)]);
+    bus.commit();
+    assert_eq!(shown(&writer.hear(&bus)), ["1 opened epoch 2 last 1"]);
+    writer.say(&bus, &[(1, publish(2, &[(1, "y")]))]);
+    bus.commit();
+    assert_eq!(shown(&writer.hear(&bus)), ["1 replies 2x1 ok 6"]);
+    writer.say(&bus, &[open(1)]);
+    bus.commit();
+    writer.hear(&bus);
+    let got = writer.say(&bus, &[(1, publish(1, &[(1, "x"), (1, "y")]))]);
+    assert_eq!(shown(&got), ["1 replies 1x1 ok 2, 2x1 ok 6"]);
+}
+
+#[test]
+fn an_anonymous_publisher_begins_anew_on_its_channel_after_a_void() {
+    let mut bus = Bus::new();
+    let mut writer = bus.peer();
+    writer.open(&mut bus, 1, "");
+    writer.say(&bus, &[(0, topics(&["a"])), (1, publish(1, &[(1, "x")]))]);
+    bus.write();
+    let flying: Vec<BatchNumber> = bus.log.backend().flying().collect();
+    bus.log.backend().complete(flying[0], Outcome::Failed);
+    bus.write();
+    bus.commit();
+    assert_eq!(shown(&writer.hear(&bus)), ["1 replies 1x1 failed 0"]);
+    assert_eq!(shown(&writer.open(&mut bus, 1, "")), ["1 opened epoch 1 last 0"]);
+    writer.say(&bus, &[(1, publish(1, &[(1, "x")]))]);
+    bus.commit();
+    assert_eq!(shown(&writer.hear(&bus)), ["1 replies 1x1 ok 3"]);
+}
+
+#[test]
+fn what_is_void_is_not_delivered_though_its_batch_was_taken_later() {
+    let mut bus = Bus::new();
+    let (mut writer, mut reader) = (bus.peer(), bus.peer());
+    writer.open(&mut bus, 1, "w");
+    reader.say(&bus, &[(1, subscribe(&["**"], Begin::Start, false))]);
+    writer.say(&bus, &[(0, topics(&["a"])), (1, publish(1, &[(1, "x")]))]);
+    bus.write();
+    // Behind the failed one, and not with the journal yet.
+    writer.say(&bus, &[(1, publish(2, &[(1, "y")]))]);
+    let flying: Vec<BatchNumber> = bus.log.backend().flying().collect();
+    bus.log.backend().complete(flying[0], Outcome::Failed);
+    bus.write();
+    bus.commit();
+    bus.commit();
+    assert_eq!(shown(&writer.hear(&bus)), ["1 replies 1x1 failed 0, 2x1 failed 0"]);
+    bus.now.mono += 2_000_000_000;
+    assert_eq!(shown(&reader.hear(&bus)), ["1 subscribed", "1 safe 4"]);
+}
+
+#[test]
+fn a_condition_is_judged_on_what_is_kept_and_topics_are_counted_so() {
+    let mut bus = Bus::new();
+    let mut writer = bus.peer();
+    writer.open(&mut bus, 1, "");
+    writer.open(&mut bus, 2, "");
+    writer.say(&bus, &[(0, topics(&["a"])), (1, publish(1, &[(1, "x")]))]);
+    bus.commit();
+    writer.say(&bus, &[(1, publish(2, &[(1, "y")]))]);
+    bus.write();
+    let flying: Vec<BatchNumber> = bus.log.backend().flying().collect();
+    bus.log.backend().complete(flying[0], Outcome::Failed);
+    bus.write();
+    bus.commit();
+    writer.hear(&bus);
+    let Frame::Publish(mut conditional) = publish(1, &[(1, "z")]) else { panic!() };
+    conditional.condition = Some(Condition { sequence: Sequence(1), filter: Text::from("a") });
+    writer.say(&bus, &[(2, Frame::Publish(conditional))]);
+    bus.commit();
+    assert_eq!(shown(&writer.hear(&bus)), ["2 replies 1x1 ok 4"]);
+    let ask = Request::Topics { filter: Text::from("a"), after: Text::EMPTY, rows_max: 1 };
+    let got = writer.say(&bus, &[(3, Frame::Request(ask))]);
+    let [(3, Frame::Answer(answer))] = &got[..] else { panic!("{got:?}") };
+    let Rows::Topics(rows) = &answer.rows else { panic!("{answer:?}") };
+    let told: Vec<_> = rows.iter().map(|row| (row.messages, row.bytes, row.last)).collect();
+    assert_eq!(told, [(2, 80, Sequence(4))]);
+}
+
+#[test]
+fn batches_wait_while_the_journal_takes_no_more_and_failed_ones_give_their_room_back() {
+    let mut bus = Bus::with(Settings { pending_bytes_max: 200, ..Settings::default() });
+    bus.log = Log::new(Arc::clone(&bus.node), MemoryBackend::on_demand(1 << 30, 1), TipWriter::new(TipConfig::default()).0);
+    let mut writer = bus.peer();
+    writer.open(&mut bus, 1, "");
+    writer.say(&bus, &[(0, topics(&["a", "b"]))]);
+    for round in 0..20u64 {
+        writer.say(&bus, &[(1, publish(1, &[(1, "x")]))]);
+        bus.write();
+        let flying: Vec<BatchNumber> = bus.log.backend().flying().collect();
+        assert_eq!(flying.len(), 1);
+        bus.log.backend().complete(flying[0], Outcome::Failed);
+        bus.write();
+        // The void record waits until there is a slot.
+        bus.commit();
+        bus.commit();
+        assert_eq!(shown(&writer.hear(&bus)), ["1 replies 1x1 failed 0"], "round {round}");
+        writer.open(&mut bus, 1, "");
+    }
+    assert!(!bus.log.has_held());
+}
+
+#[test]
+fn an_idle_stream_is_told_once_what_is_durable_and_then_left_alone() {
+    let mut bus = Bus::new();
+    let mut writer = bus.peer();
+    writer.open(&mut bus, 1, "");
+    writer.say(&bus, &[(0, topics(&["a"])), (1, publish(1, &[(1, "x")]))]);
+    bus.commit();
+    let mut marks = 0;
+    for _ in 0..5 {
+        marks += u32::from(bus.log.step(bus.now.wall, true).unwrap());
+        bus.commit();
+    }
+    assert_eq!(marks, 1);
+}
+
+#[test]
+fn a_record_longer_than_the_credit_is_owed_before_another_one_is_sent() {
+    let mut bus = Bus::new();
+    let (mut writer, mut reader) = (bus.peer(), bus.peer());
+    writer.open(&mut bus, 1, "");
+    let messages = [(1, "1"), (1, "2"), (1, "3")];
+    writer.say(&bus, &[(0, topics(&["a"])), (1, publish(1, &messages))]);
+    bus.commit();
+    let Frame::Subscribe(mut wanted) = subscribe(&["a"], Begin::Start, false) else { panic!() };
+    wanted.credit_bytes = 1;
+    let got = reader.say(&bus, &[(1, Frame::Subscribe(wanted))]);
+    assert_eq!(shown(&got).last().unwrap(), "1 deliver through 1: 1:1");
+    // One record of 40 bytes and the frame's 16: one byte of credit was there.
+    assert_eq!(shown(&reader.say(&bus, &[(1, Frame::Credit(Credit { bytes: 55 }))])), Vec::<String>::new());
+    assert_eq!(shown(&reader.say(&bus, &[(1, Frame::Credit(Credit { bytes: 1 }))])), ["1 deliver through 2: 2:2"]);
+}
+
+#[test]
+fn frames_for_a_channel_that_stands_for_nothing_are_passed_over() {
+    let mut bus = Bus::new();
+    let mut peer = bus.peer();
+    let frames = [
+        (7, Frame::Unsubscribe(Unsubscribe {})),
+        (7, Frame::ClosePublisher(ClosePublisher {})),
+        (7, publish(1, &[(1, "x")])),
+        (7, Frame::Skip(Skip { next: 4 })),
+        (7, Frame::Credit(Credit { bytes: 5 })),
+    ];
+    assert_eq!(shown(&peer.say(&bus, &frames)), Vec::<String>::new());
+    peer.open(&mut bus, 7, "");
+    peer.say(&bus, &[(0, topics(&["a"])), (7, publish(1, &[(1, "x")])), (7, Frame::ClosePublisher(ClosePublisher {}))]);
+    bus.commit();
+    assert_eq!(shown(&peer.hear(&bus)), ["7 replies 1x1 ok 1", "7 closed"]);
+}
+
+#[test]
+fn an_atomic_batch_may_be_marked_as_it_will_lie() {
+    let mut bus = Bus::new();
+    let mut writer = bus.peer();
+    writer.open(&mut bus, 1, "");
+    let mut records = BytesMut::new();
+    push_record(&mut records, 1, FLAG_ATOMIC_FIRST, &[], b"x");
+    push_record(&mut records, 1, FLAG_ATOMIC_LAST, &[], b"y");
+    let Frame::Publish(mut batch) = publish(1, &[(1, "x"), (1, "y")]) else { panic!() };
+    batch.records = records.freeze();
+    let marked = Frame::Publish(batch.clone());
+    batch.atomic = true;
+    writer.say(&bus, &[(0, topics(&["a"])), (1, marked), (1, Frame::Publish(Publish { first: 3, ..batch }))]);
+    bus.commit();
+    assert_eq!(shown(&writer.hear(&bus)), ["1 replies 1x2 bad record 0, 3x2 ok 1"]);
+}
+
+#[test]
+fn a_connection_that_never_says_hello_is_let_go_without_being_looked_after_meanwhile() {
+    let mut bus = Bus::new();
+    let mut session = Session::new(Arc::clone(&bus.node), 0);
+    let mut out = Output::default();
+    let heartbeat = bus.node.settings.heartbeat_ms as i64 * 1_000_000;
+    assert_eq!(session.deadline(), 3 * heartbeat);
+    bus.now.mono = 3 * heartbeat;
+    assert!(session.turn(bus.now, &mut out).close);
 }
 
 #[test]

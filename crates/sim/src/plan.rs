@@ -32,12 +32,14 @@ pub struct Options {
     pub trace: bool,
     /// The mistake made on purpose.
     pub plant: Option<Plant>,
+    /// The machine stops at this sync of the first disk, counted from 1; nothing else goes wrong.
+    pub crash_at_sync: Option<u64>,
 }
 
 impl Options {
     /// The run of a seed.
     pub fn of(seed: u64) -> Options {
-        Options { seed, steps: STEPS_DEFAULT, trace: false, plant: None }
+        Options { seed, steps: STEPS_DEFAULT, trace: false, plant: None, crash_at_sync: None }
     }
 }
 
@@ -88,6 +90,8 @@ pub struct Plan {
     pub cut_percent: u64,
     /// Clients that end and begin anew, of a hundred acts.
     pub restart_percent: u64,
+    /// Starts during which the machine stops, of a hundred.
+    pub crash_percent: u64,
     /// Writes that fail, of a hundred (journal in memory).
     pub failed_percent: u64,
     /// Writes whose outcome is not known for a while, of a hundred (journal in memory).
@@ -105,8 +109,18 @@ pub struct Plan {
 impl Plan {
     /// Draws everything from the seed.
     pub fn draw(options: &Options) -> Plan {
+        let mut plan = Plan::draw_any(options);
+        if options.crash_at_sync.is_some() {
+            plan.faults.clear();
+            (plan.cut_percent, plan.restart_percent, plan.crash_percent) = (0, 0, 0);
+        }
+        plan
+    }
+
+    fn draw_any(options: &Options) -> Plan {
         let mut rng = Rng::new(options.seed ^ 0x0A10_50A1);
         let journal = match options.plant {
+            None if options.crash_at_sync.is_some() => Journal::Local,
             Some(Plant::SyncLies | Plant::SegmentSkipped) => Journal::Local,
             Some(Plant::NumbersReused) => Journal::Memory,
             None => rng.pick(&[Journal::Local, Journal::Local, Journal::Memory]),
@@ -122,6 +136,7 @@ impl Plan {
             faults: draw_faults(journal, &mut rng),
             cut_percent: some(&mut rng, &[0, 2, 6]),
             restart_percent: some(&mut rng, &[0, 1, 3]),
+            crash_percent: 15,
             failed_percent: some(&mut rng, &[0, 2, 15]),
             unknown_percent: some(&mut rng, &[0, 10]),
             slow_percent: some(&mut rng, &[0, 5, 20]),

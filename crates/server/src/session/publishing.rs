@@ -15,6 +15,7 @@ use crate::engine::{ClientPublish, Refused};
 use crate::mailbox::{About, Address, Mail};
 use crate::metrics::add;
 use crate::output::Output;
+use crate::settings::Settings;
 
 /// Messages of an atomic batch.
 const ATOMIC_MESSAGES_MAX: u32 = 4_096;
@@ -40,6 +41,24 @@ struct Piece {
     bytes: std::ops::Range<usize>,
     messages: u32,
     refused: Option<Code>,
+}
+
+impl Channel {
+    /// Why the engine is not asked about a frame, with the number that says more.
+    fn turns_away(&mut self, publish: &Publish, settings: &Settings) -> Option<(Code, u64)> {
+        if !self.open {
+            return Some((Code::Reopen, 0));
+        }
+        if let Some(expected) = self.unanswered.expected_before(publish.first) {
+            return Some((Code::Expected, expected));
+        }
+        // One frame is always taken when nothing else is unanswered.
+        let waiting = &self.unanswered;
+        let over = waiting.messages() > 0
+            && (waiting.messages() + u64::from(publish.messages) > settings.publish_window_messages
+                || waiting.bytes() + publish.records.len() as u64 > settings.publish_window_bytes);
+        over.then_some((Code::Busy, 0))
+    }
 }
 
 impl Session {
@@ -131,15 +150,8 @@ impl Session {
         let pieces = self.check_records(publish)?;
         // Without a publisher it was under way when the channel ended, and that was told.
         let Some(publisher) = self.publishers.get_mut(&channel) else { return Ok(()) };
-        let settings = &self.node.settings;
-        // One frame is always taken when nothing else is unanswered.
-        let waiting = &publisher.unanswered;
-        let over = waiting.messages() > 0
-            && (waiting.messages() + u64::from(publish.messages) > settings.publish_window_messages
-                || waiting.bytes() + publish.records.len() as u64 > settings.publish_window_bytes);
-        if over || !publisher.open {
-            let code = if publisher.open { Code::Busy } else { Code::Reopen };
-            if !publisher.unanswered.turn_away(publish.first, publish.messages, publish.level, code) {
+        if let Some(why) = publisher.turns_away(publish, &self.node.settings) {
+            if !publisher.unanswered.turn_away(publish.first, publish.messages, publish.level, why) {
                 return Err((Code::Busy, "a publisher sends far beyond its window and does not wait for replies".into()));
             }
             self.push_answered(channel, &mut Vec::new(), out);

@@ -31,6 +31,8 @@ pub(super) struct Unanswered {
     messages: u64,
     bytes: u64,
     turned_away: usize,
+    /// The number turned away first: nothing above it is looked at until it comes again.
+    expects: Option<u64>,
 }
 
 impl Unanswered {
@@ -64,13 +66,20 @@ impl Unanswered {
         self.add(last.first, last.messages, (level, code, detail));
     }
 
+    /// The number that must come before this one, if something was turned away.
+    pub fn expected_before(&mut self, first: u64) -> Option<u64> {
+        self.expects = self.expects.filter(|expected| *expected < first);
+        self.expects
+    }
+
     /// The engine is not asked. False: this is too much, the client does not wait for replies.
-    pub fn turn_away(&mut self, first: u64, messages: u32, level: AckLevel, code: Code) -> bool {
-        self.add(first, messages, (level, code, 0));
+    pub fn turn_away(&mut self, first: u64, messages: u32, level: AckLevel, (code, detail): (Code, u64)) -> bool {
+        self.add(first, messages, (level, code, detail));
         self.turned_away <= TURNED_AWAY_MAX
     }
 
     fn add(&mut self, first: u64, messages: u32, why: (AckLevel, Code, u64)) {
+        self.expects.get_or_insert(first);
         if let Some(last) = self.entries.back_mut()
             && last.turned_away == Some(why)
             && last.first.checked_add(last.messages.into()) == Some(first)
@@ -131,8 +140,8 @@ mod tests {
     fn what_was_turned_away_is_answered_when_everything_before_it_is() {
         let mut unanswered = Unanswered::default();
         unanswered.push(5, 3, 300);
-        assert!(unanswered.turn_away(8, 1, AckLevel::Durable, Code::Busy));
-        assert!(unanswered.turn_away(9, 2, AckLevel::Durable, Code::Busy));
+        assert!(unanswered.turn_away(8, 1, AckLevel::Durable, (Code::Busy, 0)));
+        assert!(unanswered.turn_away(9, 2, AckLevel::Durable, (Code::Busy, 0)));
         unanswered.push(11, 1, 7);
         unanswered.turn_last_away(AckLevel::Durable, Code::Internal, 0);
         assert_eq!(due(&mut unanswered), []);
@@ -145,10 +154,19 @@ mod tests {
     }
 
     #[test]
+    fn behind_what_was_turned_away_nothing_is_taken_until_it_comes_again() {
+        let mut unanswered = Unanswered::default();
+        assert!(unanswered.turn_away(8, 2, AckLevel::Durable, (Code::Busy, 0)));
+        assert_eq!(unanswered.expected_before(10), Some(8));
+        assert_eq!(unanswered.expected_before(8), None);
+        assert_eq!(unanswered.expected_before(10), None);
+    }
+
+    #[test]
     fn a_client_that_does_not_listen_is_told_off_in_the_end() {
         let mut unanswered = Unanswered::default();
         unanswered.push(1, 1, 1);
-        let taken = (0..).take_while(|at| unanswered.turn_away(2 * at, 1, AckLevel::Durable, Code::Busy));
+        let taken = (0..).take_while(|at| unanswered.turn_away(2 * at, 1, AckLevel::Durable, (Code::Busy, 0)));
         assert_eq!(taken.count(), TURNED_AWAY_MAX);
     }
 }

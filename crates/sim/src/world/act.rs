@@ -471,6 +471,7 @@ impl World {
     fn cut(&mut self, client: usize) {
         let Some(number) = self.clients[client].link else { return };
         let kind = self.net.below(3);
+        self.counts.cuts += 1;
         self.trace.note(self.now, format_args!("link {number} is cut, kind {kind}"), &[]);
         let Some(link) = self.links.get_mut(&number) else { return };
         match kind {
@@ -503,6 +504,7 @@ impl World {
     /// The client's process ends, and another one takes its place. It knows what is in its books.
     fn restart(&mut self, client: usize) {
         self.trace.note(self.now, format_args!("client {client} begins anew"), &[]);
+        self.counts.restarts += 1;
         let late = self.net.below(50 * MS);
         self.let_go(client, late);
         let births = self.clients[client].births + 1;

@@ -157,6 +157,7 @@ impl World {
                 if !self.plan.retention {
                     return violated(format!("{wanted} is said to be gone below {first}, and nothing was given back"));
                 }
+                self.counts.trimmed += 1;
                 if let Some(following) = self.clients[client].following(subscription) {
                     following.follow.skip(wanted.0, first.0);
                 }

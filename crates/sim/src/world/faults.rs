@@ -4,7 +4,7 @@ use arioso_disk::Operation;
 
 use super::process::{Left, Process};
 use super::queue::Event;
-use super::{MS, Phase, World};
+use super::{MS, World};
 use crate::plan::Fault;
 use crate::{Check, Violation};
 
@@ -154,25 +154,32 @@ impl World {
         }
     }
 
-    /// The server starts, and what it kept is looked at.
+    /// The server starts, and what it kept is looked at. A crash on the way: once more.
     pub(super) fn boot(&mut self, clean: bool) -> Check {
-        self.life += 1;
-        self.counts.lives += 1;
-        (self.mark_due, self.retry_due) = (false, false);
-        let over = self.phase == Phase::Over;
-        let mut chance = self.chance.fork();
-        let wall = self.wall();
-        let opened = Process::open(self.life, &self.plan, self.plant, &mut self.left, &mut chance, wall)?;
-        self.counts.crashes += u64::from(opened.crashes);
-        let next = opened.process.node.engine.lock().order().next_sequence();
-        let what = (self.life, next, opened.crashes);
-        self.trace.note(self.now, format_args!("life {} begins at {} after {} crashes", what.0, what.1, what.2), &[]);
-        self.model.life_began(next.0, clean && opened.crashes == 0)?;
-        self.process = Some(opened.process);
-        match self.read_back(false) {
-            Err(_) if self.is_crashed() && !over => return self.die(true),
-            Err(Violation(what)) => return crate::violated(format!("after the start of life {}: {what}", self.life)),
-            Ok(()) => {}
+        let mut clean = clean;
+        loop {
+            self.life += 1;
+            self.counts.lives += 1;
+            (self.mark_due, self.retry_due) = (false, false);
+            let mut chance = self.chance.fork();
+            let wall = self.wall();
+            let opened = Process::open(self.life, &self.plan, self.plant, &mut self.left, &mut chance, wall)?;
+            self.counts.crashes += u64::from(opened.crashes);
+            let next = opened.process.node.engine.lock().order().next_sequence();
+            let what = (self.life, next, opened.crashes);
+            self.trace.note(self.now, format_args!("life {} begins at {} after {} crashes", what.0, what.1, what.2), &[]);
+            self.model.life_began(next.0, clean && opened.crashes == 0)?;
+            self.process = Some(opened.process);
+            match self.read_back(false) {
+                Err(_) if self.is_crashed() => {
+                    let process = self.end_life();
+                    process.abandon(&mut self.left, self.chance.draw());
+                    self.lose_power();
+                    clean = false;
+                }
+                Err(Violation(what)) => return crate::violated(format!("after the start of life {}: {what}", self.life)),
+                Ok(()) => break,
+            }
         }
         self.after_server();
         Ok(())

@@ -41,25 +41,58 @@ const EVENTS_MAX: u64 = 20_000_000;
 const MS: u64 = 1_000_000;
 const US: u64 = 1_000;
 
-/// What a run came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+macro_rules! counts {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// What a run came to.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counts {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Counts {
+            /// Adds another run's.
+            pub fn add(&mut self, other: &Counts) {
+                $(self.$name += other.$name;)*
+            }
+        }
+    };
+}
+
+counts! {
     /// Lives of the server.
-    pub lives: u64,
+    lives,
     /// Times the machine stopped.
-    pub crashes: u64,
+    crashes,
+    /// Connections.
+    connections,
+    /// Connections the network cut.
+    cuts,
+    /// Clients that began anew.
+    restarts,
     /// Messages sent by clients.
-    pub sent: u64,
+    sent,
     /// Messages in the stream at the end.
-    pub kept: u64,
+    kept,
+    /// Writes that failed, whose messages were taken back.
+    failed_writes,
     /// Messages delivered to subscriptions.
-    pub delivered: u64,
+    delivered,
+    /// Reads of the disk for subscriptions.
+    reads,
     /// Subscriptions that fell from the tip to the disk.
-    pub falls: u64,
+    falls,
     /// Subscriptions that climbed from the disk to the tip.
-    pub climbs: u64,
-    /// Messages taken back.
-    pub voided: u64,
+    climbs,
+    /// Subscriptions that were told their position is gone.
+    trimmed,
+    /// Segments sealed.
+    sealed,
+    /// Checkpoints written.
+    checkpoints,
+    /// Times segments were given back.
+    retired,
+    /// Full reads of the stream, each held against the model.
+    read_backs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +123,6 @@ pub struct World {
     clients: Vec<Client>,
     links: BTreeMap<u32, Link>,
     links_count: u32,
-    dbg: BTreeMap<u32, arioso_wire::FrameReader>,
     books: Vec<Book>,
     /// Subscriptions whose client is done with them and that are not yet held against a full read.
     ended: Vec<Follow>,
@@ -119,6 +151,9 @@ impl World {
         let mut faults: Vec<(u64, Fault)> = plan.faults.iter().map(|fault| (rng.below(plan.steps), *fault)).collect();
         faults.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
         let left = process::nothing(&plan, chance.draw());
+        if let (Left::Disk(disk), Some(k)) = (&left, options.crash_at_sync) {
+            disk.crash_at_sync(k);
+        }
         World {
             plant: options.plant,
             net,
@@ -130,7 +165,6 @@ impl World {
             clients: Vec::new(),
             links: BTreeMap::new(),
             links_count: 0,
-            dbg: BTreeMap::new(),
             books: Vec::new(),
             ended: Vec::new(),
             follows_count: 0,
@@ -288,36 +322,58 @@ impl World {
 
     /// Everything is quiet: the stream is read once more, before and after a clean stop, and after a power loss.
     fn end(&mut self) -> Check {
-        self.read_back(true)?;
+        self.read_back_at_last()?;
         self.count();
         for power in [false, true] {
-            let mut process = self.process.take().expect("the server is there");
-            self.links.clear();
-            loop {
-                process.attend();
-                let (new, wrote) = process.begin(self.wall(), false);
-                new.into_iter().for_each(|number| process.complete(number, Outcome::Durable));
-                let ended = process.finish(self.wall());
-                ended.map_err(|error| crate::Violation(format!("the last round: {error}")))?;
-                if !wrote {
-                    break;
-                }
-            }
-            let next = process.node.engine.lock().order().next_sequence();
-            self.model.life_ended(next.0);
-            if power {
-                process.abandon(&mut self.left, self.chance.draw());
-                self.lose_power();
-            } else {
-                process.close(&mut self.left)?;
-                self.outlive();
-            }
-            self.boot(!power)?;
-            self.read_back(true)?;
+            let clean = self.wind_down(power)?;
+            self.boot(clean)?;
+            self.read_back_at_last()?;
         }
         self.counts.kept = self.model.kept().kept.len() as u64;
         self.counts.sent = self.model.sent_count() as u64;
         Ok(())
+    }
+
+    /// A full read with nothing under way; a crash that was planned long ago may still come in between.
+    fn read_back_at_last(&mut self) -> Check {
+        loop {
+            match self.read_back(true) {
+                Err(_) if self.is_crashed() => {
+                    self.wind_down(true)?;
+                    self.boot(false)?;
+                }
+                checked => return checked,
+            }
+        }
+    }
+
+    /// The last rounds of a life, and its end. Gives whether that was clean.
+    fn wind_down(&mut self, power: bool) -> Result<bool, crate::Violation> {
+        self.links.clear();
+        let wall = self.wall();
+        let mut process = self.process.take().expect("the server is there");
+        loop {
+            process.attend();
+            let (new, wrote) = process.begin(wall, false);
+            new.into_iter().for_each(|number| process.complete(number, Outcome::Durable));
+            if process.finish(wall).is_err() || !wrote {
+                break;
+            }
+        }
+        let next = process.node.engine.lock().order().next_sequence();
+        self.model.life_ended(next.0);
+        if power || process.is_over() || self.is_crashed() {
+            process.abandon(&mut self.left, self.chance.draw());
+            self.lose_power();
+            return Ok(false);
+        }
+        let clean = process.close(&mut self.left)?;
+        if self.is_crashed() {
+            self.lose_power();
+            return Ok(false);
+        }
+        self.outlive();
+        Ok(clean)
     }
 
     /// Adds what a life counted.
@@ -343,6 +399,7 @@ impl World {
         if let Some(counted) = counted {
             self.check_counts(&read, &counted)?;
         }
+        self.counts.read_backs += 1;
         self.model.read_back(read)?;
         let read = self.model.kept();
         for follow in self.ended.iter_mut() {

@@ -112,6 +112,7 @@ pub struct Process {
     pub stopping: bool,
     /// Its journal is lost: it is about to end.
     pub lost: bool,
+    failed: bool,
     jobs_count: u32,
 }
 
@@ -143,7 +144,7 @@ impl Process {
                 (node, AnyLog::Memory(Box::new(log)))
             }
             Left::Disk(disk) => loop {
-                if crashes < OPENS_MAX && rng.percent(15) {
+                if crashes < OPENS_MAX && rng.percent(plan.crash_percent) {
                     disk.crash_at_call(disk.counts().all() + 1 + rng.below(80));
                 }
                 let behind: Arc<dyn Disk> = match plant {
@@ -175,6 +176,7 @@ impl Process {
             done: VecDeque::new(),
             stopping: false,
             lost: false,
+            failed: false,
             jobs_count: 0,
         };
         Ok(Opened { process, crashes })
@@ -206,11 +208,13 @@ impl Process {
     pub fn attend(&mut self) -> (Vec<u32>, Vec<Notice>) {
         let (mut new, mut notices) = (Vec::new(), Vec::new());
         let wanted = self.node.engine.lock().take_wanted();
+        let mut full = false;
         let room: Room = match &mut self.log {
             AnyLog::Memory(log) => log.room(),
             AnyLog::Local(log, refill) => {
                 if let Some(bytes) = wanted {
-                    let _ = log.backend().room_for(bytes.min(BATCH_BYTES_MAX as u64));
+                    let room = log.backend().room_for(bytes.min(BATCH_BYTES_MAX as u64));
+                    full = matches!(room, Err(Room::DiskFull { .. }));
                 }
                 while let Some(done) = self.done.pop_front() {
                     match done {
@@ -244,7 +248,12 @@ impl Process {
                 log.room()
             }
         };
-        self.node.engine.lock().set_room(room);
+        let mut engine = self.node.engine.lock();
+        engine.set_room(room);
+        if full {
+            engine.note_disk_full();
+        }
+        drop(engine);
         (new, notices)
     }
 
@@ -266,17 +275,20 @@ impl Process {
         }
     }
 
-    /// The second half of a round.
+    /// The second half of a round. After an error the journal is lost.
     pub fn finish(&mut self, now: i64) -> Result<(), arioso_journal::Error> {
         self.writing = false;
-        match &mut self.log {
-            AnyLog::Local(log, _) => {
-                log.finish(now)?;
-                log.publish_table(false);
-                Ok(())
-            }
+        let ended = match &mut self.log {
+            AnyLog::Local(log, _) => log.finish(now).map(|()| log.publish_table(false)),
             AnyLog::Memory(log) => log.finish(now),
-        }
+        };
+        self.failed |= ended.is_err();
+        ended
+    }
+
+    /// Whether a round failed: nothing more is promised.
+    pub fn is_over(&self) -> bool {
+        self.failed
     }
 
     /// A write in memory became known.

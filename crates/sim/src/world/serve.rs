@@ -113,9 +113,16 @@ impl World {
                 Notice::Sealed { segment, damage } if !damage.is_empty() => {
                     return violated(format!("segment {segment} is damaged: {damage:?}"));
                 }
-                Notice::Sealed { segment, .. } => self.trace.note(self.now, format_args!("sealed {segment}"), &[]),
-                Notice::Checkpointed { upto } => self.trace.note(self.now, format_args!("checkpoint {upto}"), &[]),
+                Notice::Sealed { segment, .. } => {
+                    self.counts.sealed += 1;
+                    self.trace.note(self.now, format_args!("sealed {segment}"), &[]);
+                }
+                Notice::Checkpointed { upto } => {
+                    self.counts.checkpoints += 1;
+                    self.trace.note(self.now, format_args!("checkpoint {upto}"), &[]);
+                }
                 Notice::Retired { first_segment, first_sequence } => {
+                    self.counts.retired += 1;
                     self.trace.note(self.now, format_args!("retired below {first_segment}, {first_sequence}"), &[]);
                 }
                 Notice::Failed { what, segment, error } => {
@@ -150,6 +157,9 @@ impl World {
     pub(super) fn known(&mut self, life: u32, number: BatchNumber, outcome: Outcome) -> Check {
         let Some(process) = self.living(life) else { return Ok(()) };
         process.complete(number, outcome);
+        if outcome == Outcome::Failed {
+            self.counts.failed_writes += 1;
+        }
         self.trace.note(self.now, format_args!("batch {number} is {outcome:?}"), &[]);
         if outcome == Outcome::Unknown {
             self.fly(life, number);
@@ -251,6 +261,7 @@ impl World {
         {
             *wanted &= self.chance.percent(70);
         }
+        self.counts.reads += 1;
         let bytes = if let Ok(Supplied::Bytes(bytes)) = &supplied { bytes.clone() } else { Default::default() };
         let (channel, what) = (read.channel, supplied.as_ref().err());
         self.trace.note(self.now, format_args!("link {number} channel {channel} read {:?} {what:?}", read.request), &bytes);
@@ -283,6 +294,7 @@ impl World {
         };
         let session = Session::new(Arc::clone(&process.node), self.now.cast_signed());
         self.links_count += 1;
+        self.counts.connections += 1;
         let number = self.links_count;
         self.links.insert(number, Link::new(client, session));
         self.trace.note(self.now, format_args!("client {client} is link {number}"), &[]);
@@ -343,16 +355,6 @@ impl World {
             match link.up.receive(now) {
                 Arrived::Bytes(bytes) => {
                     self.trace.note(now, format_args!("link {number} up {} bytes", bytes.len()), &bytes);
-                    if std::env::var("DBG").is_ok() {
-                        let r = self.dbg.entry(number).or_insert_with(|| arioso_wire::FrameReader::new(1 << 26));
-                        r.feed(&bytes);
-                        while let Ok(Some((c, f))) = r.next_frame() {
-                            match f {
-                                arioso_wire::Frame::Publish(p) => self.trace.note(now, format_args!("DBG link {number} ch {c} publish {} x{} {:?} atomic {} {:?} uids {:?}", p.first, p.messages, p.level, p.atomic, p.condition, arioso_stream::Records::new(&p.records).map(|r| u32::from_le_bytes(r.unwrap().payload()[..4].try_into().unwrap())).collect::<Vec<_>>()), &[]),
-                                f => self.trace.note(now, format_args!("DBG link {number} ch {c} {}", f.name()), &[]),
-                            }
-                        }
-                    }
                     session.frames().feed(&bytes);
                     session.heard(clock.mono);
                 }

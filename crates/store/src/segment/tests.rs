@@ -428,3 +428,28 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_reader_that_has_reached_the_end_stands_behind_every_number_given_so_far() {
+    let disk = SimDisk::new(1);
+    let mut builder = Builder::new(&disk, 40, false);
+    builder.push(&[(1, 10)]);
+    // A start goes on far above, and says so in a batch that holds nothing.
+    builder.sequence = 1_000;
+    builder.push(&[]);
+    let mut table = SegmentTable::new(1);
+    table.push(builder.info());
+    let mut reader = SegmentReader::from_sequence(1);
+    let mut got = 0;
+    loop {
+        match reader.step(&table, &Voids::default(), &mut Pick(&[])) {
+            Step::Need(request) => reader.supply(read_request(&*builder.file, &request).unwrap()),
+            Step::Slices(slices) => got += slices.slices.len(),
+            Step::End { through } => {
+                assert_eq!((got, through, reader.position()), (1, 999, 1_000));
+                return;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -180,3 +180,52 @@ fn a_retry_of_a_voided_message_is_not_stored() {
         ]
     );
 }
+
+#[test]
+fn a_name_that_only_a_failed_batch_told_is_told_again() {
+    let mut order = order();
+    let opened = order.open_anonymous(Holder(1)).unwrap();
+    let mut taken = Vec::new();
+    publish(&mut order, opened, 1, &["a"]);
+    order.take(&mut taken);
+    publish(&mut order, opened, 2, &["b"]);
+    order.take(&mut taken);
+    publish(&mut order, opened, 3, &["c"]);
+    order.take(&mut taken);
+    let names: Vec<usize> = taken.iter().map(|batch| batch.names.len()).collect();
+    assert_eq!(names, [1, 1, 1], "each is built before one that tells the name is durable");
+    order.failed(taken[0].number);
+    order.failed(taken[2].number);
+    order.failed(taken[1].number);
+    for batch in taken.drain(..) {
+        order.durable(batch.number, Sequence::ZERO);
+    }
+    assert_eq!(order.pending_bytes(), 0);
+    publish(&mut order, opened, 4, &["d"]);
+    order.take(&mut taken);
+    assert_eq!(taken[0].names.len(), 1);
+    order.durable(taken[0].number, taken[0].reserved_to);
+    publish(&mut order, opened, 5, &["e"]);
+    order.take(&mut taken);
+    assert_eq!(taken[1].names.len(), 0);
+}
+
+#[test]
+fn opening_at_a_number_that_is_stored_changes_nothing_and_at_one_that_is_not_goes_on_there() {
+    let mut order = order();
+    let opened = order.open_named(1, Holder(1), "p", 0).unwrap();
+    publish(&mut order, opened, 1, &["a", "b"]);
+    order.consume(PublisherKey(opened.id), 5);
+    let again = order.open_named(2, Holder(2), "p", 2).unwrap();
+    assert_eq!(again.next, 6);
+    let again = order.open_named(3, Holder(3), "p", 3).unwrap();
+    assert_eq!(again.next, 3);
+    let stored = publish(&mut order, again, 2, &["b", "c"]);
+    assert!(
+        matches!(
+            kinds(&stored)[..],
+            [(2, 1, VerdictKind::Duplicate { .. }), (3, 1, VerdictKind::Stored { .. })]
+        ),
+        "{stored:?}"
+    );
+}

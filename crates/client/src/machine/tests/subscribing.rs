@@ -433,3 +433,35 @@ fn two_names_for_one_topic_end_the_connection() {
     world.serve(0, Names { topics });
     assert!(world.log.contains("* drop"), "{}", world.log);
 }
+
+#[test]
+fn a_subscription_from_a_time_begins_there_again_until_something_came() {
+    let (mut world, _) = begun(wanted().from(Begin::Time(77)));
+    world.serve(1, Safe { through: Sequence(20) });
+    world.cut();
+    world.connect();
+    world.serve(1, subscribed(10, 60));
+    // Told before: no news.
+    world.serve(1, Safe { through: Sequence(15) });
+    let topics = List::collect([(5, "a/b")]);
+    world.serve(0, Names { topics });
+    world.deliver(1, &[30], 30);
+    world.cut();
+    world.connect();
+    world.check(expect![[""]]);
+}
+
+#[test]
+fn what_waits_beyond_the_credit_when_a_connection_begins_is_not_given_back() {
+    let mut few = wanted();
+    few.credit_bytes = 10;
+    let (mut world, subscription) = begun(few);
+    world.deliver(1, &[10], 10);
+    world.cut();
+    world.connect();
+    world.serve(1, subscribed(11, 60));
+    let batch = world.batches.remove(0);
+    world.client.consumed(subscription, &batch);
+    world.pump();
+    world.check(expect![[""]]);
+}
