@@ -218,7 +218,8 @@ impl<B: Backend> Log<B> {
         // Until their void record is durable they are open, so nobody reads past them.
         self.voided.append(&mut self.voided_ahead);
         self.voided_ahead.extend(self.voided.extract_if(.., |range| range.last > self.appended_to));
-        if self.settled.is_empty() && self.voided.is_empty() {
+        // What was void already may have held `settled_to` back until its batch was known.
+        if self.settled.is_empty() && self.voided.is_empty() && settled_to == self.node.tip.settled_to() {
             return;
         }
         let voids: Vec<(Sequence, Sequence)> = self.voided.iter().map(|range| (range.first, range.last)).collect();

@@ -8,7 +8,7 @@ use arioso_server::settings::Settings;
 use crate::rng::Rng;
 
 /// Messages and other acts of the clients unless told otherwise.
-pub const STEPS_DEFAULT: u64 = 260;
+pub const STEPS_DEFAULT: u64 = 400;
 
 /// A mistake that the simulator makes on purpose, outside of the product, to show that it would be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -132,7 +132,7 @@ impl Plan {
             journal,
             clients,
             topics,
-            payload_bytes_max: some(&mut rng, &[40, 600, 3_000, 20_000]),
+            payload_bytes_max: some(&mut rng, &[40, 600, 3_000, 20_000, 60_000]),
             faults: draw_faults(journal, &mut rng),
             cut_percent: some(&mut rng, &[0, 2, 6]),
             restart_percent: some(&mut rng, &[0, 1, 3]),

@@ -652,6 +652,10 @@ impl Publisher {
         self.at_server = false;
         let again = error.code.keeps_number() || matches!(error.code, Code::Failed | Code::Reopen);
         if again {
+            if self.stage == Stage::Opening && error.code.keeps_number() {
+                // The open came to nothing: no epoch is this publisher's by it.
+                self.opens -= 1;
+            }
             self.lost(events);
             self.pause(now, error.retry_after_ms);
             return;

@@ -174,6 +174,7 @@ impl World {
         let most = if self.rng.percent(60) { self.plan.payload_bytes_max.min(60) } else { self.plan.payload_bytes_max };
         let publisher = &self.clients[client].publishers[at];
         let (series, named) = (publisher.series, !publisher.name.is_empty());
+        let shared = publisher.name.starts_with("shared");
         let condition = self.rng.percent(6).then(|| self.condition(topic)).flatten();
         Sent {
             series,
@@ -184,6 +185,7 @@ impl World {
             atomic: 0,
             condition,
             named,
+            shared,
         }
     }
 
@@ -483,6 +485,7 @@ impl World {
             // The client learns of it at once, the server late, and what was under way arrives in part.
             1 => {
                 link.up.lose_some(&mut self.net);
+                self.clients[client].stale = true;
                 let late = self.net.below(1_500 * MS);
                 self.let_go(client, late);
                 let now = self.elapsed();

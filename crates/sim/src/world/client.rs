@@ -16,6 +16,9 @@ pub struct Client {
     pub link: Option<u32>,
     /// It began anew so often.
     pub births: u32,
+    /// Bytes of an earlier connection may have arrived behind those of a later one: its own older open may have taken a publisher
+    /// away from it.
+    pub stale: bool,
     /// It does not read its socket until then.
     pub stalled_until: u64,
     /// When it is looked after next.
@@ -108,6 +111,7 @@ impl Client {
             machine,
             link: None,
             births,
+            stale: births > 0,
             stalled_until: 0,
             wake_at: u64::MAX,
             publishers: Vec::new(),

@@ -209,7 +209,7 @@ impl World {
         if !publisher.waiting.is_empty() {
             return violated(format!("{id:?} is over and {} of its messages are not answered", publisher.waiting.len()));
         }
-        let shared = publisher.name.starts_with("shared");
+        let shared = publisher.name.starts_with("shared") || self.clients[client].stale;
         match error {
             Error::Closed if publisher.closing => Ok(()),
             Error::Fenced { .. } if shared => Ok(()),
