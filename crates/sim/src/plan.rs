@@ -8,7 +8,7 @@ use arioso_server::settings::Settings;
 use crate::rng::Rng;
 
 /// Messages and other acts of the clients unless told otherwise.
-pub const STEPS_DEFAULT: u64 = 400;
+pub const STEPS_DEFAULT: u64 = 600;
 
 /// A mistake that the simulator makes on purpose, outside of the product, to show that it would be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -598,6 +598,8 @@ impl Publisher {
                 self.refused.push_back(block);
                 return Replied::LoseConnection;
             }
+            // Behind a refused message nothing was stored.
+            Code::Unknown if !self.refused.is_empty() => self.refused.push_back(block),
             Code::Unknown => self.answer(&block, Err(Error::Unknown), events),
             Code::Fenced => {
                 // This block is not in any queue now; it is answered as the oldest.

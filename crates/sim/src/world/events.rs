@@ -52,7 +52,8 @@ impl World {
                     return Ok(());
                 }
                 Arrived::Bytes(bytes) => {
-                    self.trace.note(self.now, format_args!("link {number} down {} bytes", bytes.len()), &bytes);
+                    let said = link.down_tap.hear(&bytes);
+                    self.trace.note(self.now, format_args!("link {number} down {} bytes{said}", bytes.len()), &bytes);
                     if was_full || !link.out.is_empty() {
                         self.turn_soon(number, self.now + US);
                     }

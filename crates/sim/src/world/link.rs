@@ -3,6 +3,7 @@
 use arioso_server::output::Output;
 use arioso_server::session::Session;
 
+use super::tap::Tap;
 use crate::pipe::Pipe;
 
 /// With this much unsent nothing more is read from the socket, as `connection` does.
@@ -24,6 +25,10 @@ pub struct Link {
     pub up: Pipe,
     /// To the client.
     pub down: Pipe,
+    /// What the client says.
+    pub up_tap: Tap,
+    /// What the server says.
+    pub down_tap: Tap,
     /// When the session is looked after next.
     pub turn_at: u64,
     /// The session has more to do: nothing is read before.
@@ -43,6 +48,8 @@ impl Link {
             out: Output::default(),
             up: Pipe::new(),
             down: Pipe::new(),
+            up_tap: Tap::new(),
+            down_tap: Tap::new(),
             turn_at: u64::MAX,
             again: false,
             farewell: None,

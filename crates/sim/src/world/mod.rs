@@ -10,6 +10,7 @@ mod process;
 mod queue;
 mod readback;
 mod serve;
+mod tap;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

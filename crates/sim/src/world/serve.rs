@@ -354,7 +354,8 @@ impl World {
         while !link.again && link.out.bytes() < OUTPUT_BYTES_HARD {
             match link.up.receive(now) {
                 Arrived::Bytes(bytes) => {
-                    self.trace.note(now, format_args!("link {number} up {} bytes", bytes.len()), &bytes);
+                    let said = link.up_tap.hear(&bytes);
+                    self.trace.note(now, format_args!("link {number} up {} bytes{said}", bytes.len()), &bytes);
                     session.frames().feed(&bytes);
                     session.heard(clock.mono);
                 }
