@@ -206,7 +206,8 @@ impl Engine {
         self.admit(256 + name.len() as u64)?;
         let opened = self.order.open_named(now, holder, name, next).map_err(open_refused)?;
         let (sequence, batch) = opened.note.expect("a named epoch is noted");
-        self.control(address, (opened.id, opened.epoch, group_of(xxh3(name.as_bytes()), self.groups)), (sequence, batch));
+        let group = group_of(xxh3(name.as_bytes()), self.groups);
+        self.control(address, 0, (opened.id, opened.epoch, group), (sequence, batch));
         if let Some(before) = opened.fenced {
             let (session, channel) = ((before.0 >> 16) as u32, before.0 as u16);
             if let Some(mailbox) = self.sessions.get(&session) {
@@ -222,7 +223,7 @@ impl Engine {
         self.admit(256)?;
         let note = self.order.skip(now, key, epoch, next).map_err(|kind| self.refused(kind))?;
         let group = self.group(key);
-        self.control(address, (key.0, epoch, group), note);
+        self.control(address, next, (key.0, epoch, group), note);
         Ok(())
     }
 
@@ -231,16 +232,23 @@ impl Engine {
         self.admit(256)?;
         let note =
             self.order.drop_publisher(now, name).ok_or(Refused { code: Code::NoSuchPublisher, detail: 0 })?;
-        self.control(address, (NO_PUBLISHER, 0, Group::OWN), note);
+        self.control(address, 0, (NO_PUBLISHER, 0, Group::OWN), note);
         Ok(())
     }
 
-    fn control(&mut self, address: Address, (publisher, epoch, group): (u32, u32, Group), (first, batch): (Sequence, u64)) {
+    /// Enters a control record; `number` is the publisher sequence that its answer names.
+    fn control(
+        &mut self,
+        address: Address,
+        number: u64,
+        (publisher, epoch, group): (u32, u32, Group),
+        (first, batch): (Sequence, u64),
+    ) {
         self.enter(Entry {
             kind: Kind::Control,
             publisher,
             epoch,
-            first_publisher_sequence: 0,
+            first_publisher_sequence: number,
             messages: 0,
             first,
             batch: BatchNumber(batch),

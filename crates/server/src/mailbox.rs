@@ -14,6 +14,8 @@ pub struct Address {
     pub session: u32,
     /// The publisher's or request's channel.
     pub channel: u16,
+    /// Which of the publishers that the channel stood for, one after another; counts around.
+    pub tenant: u8,
     /// What the answer is to.
     pub about: About,
 }
@@ -35,7 +37,7 @@ pub enum About {
 impl Address {
     /// As one number.
     pub fn pack(self) -> u64 {
-        u64::from(self.session) << 32 | u64::from(self.channel) << 16 | self.about as u64
+        u64::from(self.session) << 32 | u64::from(self.channel) << 16 | u64::from(self.tenant) << 8 | self.about as u64
     }
 
     /// From one number.
@@ -47,7 +49,7 @@ impl Address {
             3 => About::Drop,
             other => panic!("{other} is no kind of answer"),
         };
-        Address { session: (tag >> 32) as u32, channel: (tag >> 16 & 0xffff) as u16, about }
+        Address { session: (tag >> 32) as u32, channel: (tag >> 16 & 0xffff) as u16, tenant: (tag >> 8 & 0xff) as u8, about }
     }
 }
 
@@ -126,7 +128,7 @@ mod tests {
     #[test]
     fn an_address_survives_packing() {
         for about in [About::Publish, About::Open, About::Skip, About::Drop] {
-            let address = Address { session: 0xfedc_ba98, channel: 0x7654, about };
+            let address = Address { session: 0xfedc_ba98, channel: 0x7654, tenant: 0x32, about };
             assert_eq!(Address::unpack(address.pack()), address);
         }
     }

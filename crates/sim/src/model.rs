@@ -338,10 +338,12 @@ impl Model {
         if read.through < self.read.through {
             return violated(format!("settled to {}, it was {}", read.through, self.read.through));
         }
-        let from = self.read.kept.partition_point(|kept| kept.sequence < read.first_kept);
-        let earlier = &self.read.kept[from..];
+        // What was being given back when the machine stopped may be there again.
+        let first_kept = read.first_kept.max(self.read.first_kept);
+        let from = |of: &ReadBack| of.kept.partition_point(|kept| kept.sequence < first_kept);
+        let earlier = &self.read.kept[from(&self.read)..];
         let to = read.kept.partition_point(|kept| kept.sequence <= self.read.through);
-        let again = &read.kept[..to];
+        let again = &read.kept[from(read).min(to)..to];
         if earlier == again {
             return Ok(());
         }

@@ -75,6 +75,8 @@ pub struct Session {
     topics: Vec<u32>,
     refused_topics: HashMap<u32, Code>,
     publishers: BTreeMap<u16, Channel>,
+    /// Publishers opened, counted around: tells a channel's publishers apart.
+    tenants: u8,
     subscriptions: Subscriptions,
     listings: Listings,
     mail: Vec<Mail>,
@@ -100,6 +102,7 @@ impl Session {
             topics: vec![0],
             refused_topics: HashMap::new(),
             publishers: BTreeMap::new(),
+            tenants: 0,
             subscriptions: Subscriptions::default(),
             listings: Listings::default(),
             mail: Vec::new(),

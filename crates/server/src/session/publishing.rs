@@ -28,6 +28,7 @@ const ATOMIC_BYTES_MAX: usize = 16 << 20;
 pub(super) struct Channel {
     pub key: PublisherKey,
     pub epoch: u32,
+    tenant: u8,
     /// The epoch is open: it was answered.
     open: bool,
     last_consumed: u64,
@@ -105,7 +106,8 @@ impl Session {
             self.fail(channel, Code::BadRecord, (0, 0), text, out);
             return Ok(());
         }
-        let address = Address { session: self.number, channel, about: About::Open };
+        self.tenants = self.tenants.wrapping_add(1);
+        let address = Address { session: self.number, channel, tenant: self.tenants, about: About::Open };
         let opened = self.node.engine.lock().open_publisher(now, address, &open.name, open.next);
         let opened = match opened {
             Ok(opened) => opened,
@@ -124,6 +126,7 @@ impl Session {
         let publisher = Channel {
             key: PublisherKey(opened.id),
             epoch: opened.epoch,
+            tenant: self.tenants,
             open: !named,
             last_consumed: opened.next - 1,
             named,
@@ -164,7 +167,7 @@ impl Session {
                 Some((condition.sequence, filter))
             }
         };
-        let address = Address { session: self.number, channel, about: About::Publish };
+        let address = Address { session: self.number, channel, tenant: publisher.tenant, about: About::Publish };
         let level = match publish.level {
             AckLevel::Durable => Level::Durable,
             AckLevel::Sequenced => Level::Sequenced,
@@ -266,7 +269,7 @@ impl Session {
 
     pub(super) fn skip(&mut self, now: i64, channel: u16, next: u64, out: &mut Output) -> Result<(), (Code, String)> {
         let Some(publisher) = self.publishers.get(&channel) else { return Ok(()) };
-        let address = Address { session: self.number, channel, about: About::Skip };
+        let address = Address { session: self.number, channel, tenant: publisher.tenant, about: About::Skip };
         let skipped = self.node.engine.lock().skip(now, address, publisher.key, publisher.epoch, next);
         match skipped {
             Ok(()) => {
@@ -302,7 +305,7 @@ impl Session {
         name: &Text,
         out: &mut Output,
     ) -> Result<(), (Code, String)> {
-        let address = Address { session: self.number, channel, about: About::Drop };
+        let address = Address { session: self.number, channel, tenant: 0, about: About::Drop };
         let dropped = self.node.engine.lock().drop_publisher(now, address, name);
         match dropped {
             Ok(()) => {
@@ -322,7 +325,7 @@ impl Session {
         for mail in mail.drain(..) {
             match mail {
                 // The channel may stand for another publisher by now, or for none.
-                Mail::Reply(address, reply) if address.about == About::Publish && !self.publishes(address, &reply) => {}
+                Mail::Reply(address, _) if address.about != About::Drop && !self.is_for_its_publisher(address) => {}
                 Mail::Reply(address, reply) if address.about == About::Publish => {
                     if address.channel != rows_channel {
                         self.push_answered(rows_channel, &mut rows, out);
@@ -350,8 +353,8 @@ impl Session {
         self.push_answered(rows_channel, &mut rows, out);
     }
 
-    fn publishes(&self, address: Address, reply: &Reply) -> bool {
-        self.publishers.get(&address.channel).is_some_and(|publisher| publisher.key.0 == reply.publisher)
+    fn is_for_its_publisher(&self, address: Address) -> bool {
+        self.publishers.get(&address.channel).is_some_and(|publisher| publisher.tenant == address.tenant)
     }
 
     /// Sends what the engine answered, and what was turned away behind it.
@@ -391,9 +394,6 @@ impl Session {
         match address.about {
             About::Open => {
                 let Some(publisher) = self.publishers.get_mut(&channel) else { return };
-                if publisher.key.0 != reply.publisher || publisher.open {
-                    return;
-                }
                 if ok {
                     publisher.open = true;
                     push_opened(channel, publisher, out);
@@ -403,7 +403,10 @@ impl Session {
                     self.fail(channel, code, (0, 0), code.text(), out);
                 }
             }
-            About::Skip => push_replies(channel, &[direct(0, 0, AckLevel::Durable, code, 0)], out),
+            About::Skip => {
+                let number = reply.first_publisher_sequence;
+                push_replies(channel, &[direct(number, 0, AckLevel::Durable, code, 0)], out);
+            }
             About::Drop if ok => {
                 let done = arioso_wire::Answer { more: false, rows: Rows::Done { kind: 3 } };
                 out.push(channel, &Frame::Answer(done));

@@ -873,3 +873,29 @@ fn a_reply_out_of_turn_ends_the_connection_and_nothing_else() {
         > 1 publish 1: m1 m2
     "#]]);
 }
+
+#[test]
+fn an_open_that_is_refused_for_now_gives_no_epoch_that_could_be_taken_for_its_own() {
+    let mut world = World::up();
+    let publisher = world.publisher("p", 0);
+    world.cut();
+    world.connect();
+    world.error(1, Code::Busy);
+    world.wait(100);
+    // Epoch 2 was somebody else's.
+    world.opened(1, 3, 0);
+    assert_eq!(world.client.unanswered(publisher), 0);
+    assert!(world.log.contains("another holder opened"), "{}", world.log);
+}
+
+#[test]
+fn behind_a_refused_message_of_an_anonymous_publisher_nothing_is_unknown() {
+    let mut world = World::up();
+    let publisher = world.publisher("", 0);
+    world.publish(publisher, "one");
+    world.pump();
+    world.publish(publisher, "two");
+    world.pump();
+    world.replies(1, &[reply(1, 1, Code::Busy, 0), reply(2, 1, Code::Unknown, 0)]);
+    assert_eq!(world.client.unanswered(publisher), 2, "{}", world.log);
+}

@@ -448,7 +448,32 @@ fn a_subscription_from_a_time_begins_there_again_until_something_came() {
     world.deliver(1, &[30], 30);
     world.cut();
     world.connect();
-    world.check(expect![[""]]);
+    world.check(expect![[r#"
+        > 1 subscribe ["a/**"] from Time(77) credit 4194304
+        < 1 subscribed
+        * 1 subscribed at 10
+        < 0 names
+        < 1 safe through 20
+        * 1 mark 20
+          cut
+        * drop
+        > 0 hello stream 7
+        < 0 welcome
+        * up
+        > 1 subscribe ["a/**"] from Time(77) credit 4194304
+        < 1 subscribed
+        * 1 subscribed at 10
+        < 1 safe through 15
+        < 0 names
+        < 1 deliver x1 through 30
+        * 1 delivered 30
+          cut
+        * drop
+        > 0 hello stream 7
+        < 0 welcome
+        * up
+        > 1 subscribe ["a/**"] from Sequence(Sequence(31)) credit 4194248
+    "#]]);
 }
 
 #[test]
@@ -463,5 +488,21 @@ fn what_waits_beyond_the_credit_when_a_connection_begins_is_not_given_back() {
     let batch = world.batches.remove(0);
     world.client.consumed(subscription, &batch);
     world.pump();
-    world.check(expect![[""]]);
+    world.check(expect![[r#"
+        > 1 subscribe ["a/**"] from Live credit 10
+        < 1 subscribed
+        * 1 subscribed at 10
+        < 0 names
+        < 1 deliver x1 through 10
+        * 1 delivered 10
+          cut
+        * drop
+        > 0 hello stream 7
+        < 0 welcome
+        * up
+        > 1 subscribe ["a/**"] from Sequence(Sequence(11)) credit 0
+        < 1 subscribed
+        * 1 subscribed at 11
+        > 1 credit 10
+    "#]]);
 }
