@@ -1,1 +1,5 @@
-//! TBD
+//! Workloads and measurements.
+
+pub mod bench;
+
+pub use bench::{Bench, Error};
