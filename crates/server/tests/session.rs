@@ -348,7 +348,7 @@ fn topics_and_status_are_told_as_asked() {
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!(told, ["4 next 5 settled 4", "3 a/x 2 2 4", "3 a/y 1 1 3"]);
+    assert_eq!(told, ["4 next 5 settled 4", "3 a/x 2 80 4", "3 a/y 1 40 3"]);
 }
 
 #[test]
