@@ -21,7 +21,9 @@
 use arioso_stream::Sequence;
 
 use crate::backend::Outcome;
-use crate::entry::{BatchNumber, Entry, Kind, Level, NO_PUBLISHER, Reply, SequenceRange, Ticket, Verdict};
+use crate::entry::{
+    BatchNumber, Entry, Kind, Level, NO_PUBLISHER, Reply, SequenceRange, Ticket, Verdict,
+};
 use crate::flight::{Flight, Held, HeldKind, State, WAIT_BATCH, WAIT_CONDITION, WAIT_PREVIOUS};
 use crate::groups::{GroupQueues, Groups};
 use crate::void::Voids;
@@ -118,7 +120,10 @@ impl Ledger {
     pub fn open_ranges(&self) -> impl Iterator<Item = SequenceRange> {
         let mut open = self.flight.iter_from(self.front).filter_map(|(_, held)| {
             let open = matches!(held.state, State::Open | State::Voiding) && held.records() > 0;
-            open.then(|| SequenceRange { first: held.first, last: held.last() })
+            open.then(|| SequenceRange {
+                first: held.first,
+                last: held.last(),
+            })
         });
         let mut ahead = open.next();
         std::iter::from_fn(move || {
@@ -147,7 +152,10 @@ impl Ledger {
     /// that nothing is entered on what will be void.
     pub fn enter(&mut self, entry: &Entry) -> Result<Ticket, Busy> {
         if self.room() == 0 {
-            return Err(Busy { entries: self.flight.len().max(self.replies.len()), entries_max: self.entries_max });
+            return Err(Busy {
+                entries: self.flight.len().max(self.replies.len()),
+                entries_max: self.entries_max,
+            });
         }
         self.voids.assert_all_taken();
         let answer = matches!(entry.kind, Kind::Answer { .. });
@@ -184,7 +192,12 @@ impl Ledger {
         if answer {
             return;
         }
-        assert!(entry.first > self.flight.last(), "sequence {} is entered after {}", entry.first, self.flight.last());
+        assert!(
+            entry.first > self.flight.last(),
+            "sequence {} is entered after {}",
+            entry.first,
+            self.flight.last()
+        );
         match entry.kind {
             Kind::Messages => {
                 assert!(entry.messages > 0, "an entry of no messages");
@@ -214,7 +227,11 @@ impl Ledger {
         let before = self.flight.get(previous);
         let (waits, replied) = (!before.lets_next_go(), before.replied);
         let closed = matches!(before.state, State::Voiding | State::Void);
-        assert!(answer || !closed || epoch > before.epoch, "epoch {epoch} of publisher {} is closed", before.publisher);
+        assert!(
+            answer || !closed || epoch > before.epoch,
+            "epoch {epoch} of publisher {} is closed",
+            before.publisher
+        );
         let held = self.flight.get_mut(ticket);
         held.previous_replied = replied;
         if waits {
@@ -286,7 +303,10 @@ impl Ledger {
             held.state = State::Settled;
             let kind = held.kind;
             if held.records() > 0 {
-                let range = SequenceRange { first: held.first, last: held.last() };
+                let range = SequenceRange {
+                    first: held.first,
+                    last: held.last(),
+                };
                 SequenceRange::push(&mut self.settled, range);
             }
             if let Some(next) = self.flight.next_of_publisher(ticket) {
@@ -370,7 +390,10 @@ impl Ledger {
                 continue;
             }
             held.replied = true;
-            self.replies.push(Reply { verdict: Verdict::Unknown, ..reply(held) });
+            self.replies.push(Reply {
+                verdict: Verdict::Unknown,
+                ..reply(held)
+            });
         }
     }
 
@@ -384,9 +407,18 @@ fn reply(held: &Held) -> Reply {
     let verdict = match (held.kind, held.state) {
         (HeldKind::Answer, State::Void) => Verdict::Reopen,
         (_, State::Void) => Verdict::Failed,
-        (HeldKind::Answer, _) if held.code != 0 => Verdict::Refused { code: held.code, detail: held.detail },
-        (HeldKind::Answer, _) => Verdict::Ok { first: Sequence(held.detail), level: held.level },
-        _ => Verdict::Ok { first: held.first, level: held.level },
+        (HeldKind::Answer, _) if held.code != 0 => Verdict::Refused {
+            code: held.code,
+            detail: held.detail,
+        },
+        (HeldKind::Answer, _) => Verdict::Ok {
+            first: Sequence(held.detail),
+            level: held.level,
+        },
+        _ => Verdict::Ok {
+            first: held.first,
+            level: held.level,
+        },
     };
     Reply {
         tag: held.tag,
@@ -394,5 +426,105 @@ fn reply(held: &Held) -> Reply {
         first_publisher_sequence: held.first_publisher_sequence,
         messages: held.messages,
         verdict,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::groups::Group;
+    use std::time::Instant;
+
+    /// Batches of `entries` entries of 64 publishers, `writes` in flight, known in order.
+    struct Stream {
+        ledger: Ledger,
+        entries: u64,
+        next: u64,
+        batch: u64,
+        replies: Vec<Reply>,
+        settled: Vec<SequenceRange>,
+    }
+
+    impl Stream {
+        fn new(groups: Groups, entries: u64, writes: u64) -> Stream {
+            let mut stream = Stream {
+                ledger: Ledger::new(groups, 1 << 16, Sequence::ZERO),
+                entries,
+                next: 1,
+                batch: 1,
+                replies: Vec::new(),
+                settled: Vec::new(),
+            };
+            (0..writes).for_each(|_| stream.enter());
+            stream
+        }
+
+        fn enter(&mut self) {
+            for _ in 0..self.entries {
+                let publisher = (self.next % 64) as u32 + 1;
+                let entry = Entry {
+                    kind: Kind::Messages,
+                    publisher,
+                    epoch: 1,
+                    first_publisher_sequence: self.next / 64,
+                    messages: 1,
+                    first: Sequence(self.next),
+                    batch: BatchNumber(self.batch),
+                    level: Level::Durable,
+                    group: Group(0),
+                    conditioned_on: None,
+                    tag: self.next,
+                };
+                self.ledger.enter(&entry).expect("room");
+                self.next += 1;
+            }
+            self.batch += 1;
+        }
+
+        fn step(&mut self, writes: u64) -> usize {
+            self.enter();
+            let oldest = BatchNumber(self.batch - 1 - writes);
+            self.ledger.completed(oldest, Outcome::Durable);
+            self.replies.clear();
+            self.settled.clear();
+            self.ledger.take_replies(&mut self.replies);
+            self.ledger.take_settled(&mut self.settled);
+            self.replies.len()
+        }
+    }
+
+    #[test]
+    fn in_steady_state_nothing_grows() {
+        let mut stream = Stream::new(Groups::Shared(1), 100, 4);
+        (0..10).for_each(|_| assert_eq!(stream.step(4), 100));
+        let before = stream.ledger.flight.capacities();
+        let replies = stream.replies.capacity();
+        (0..1000).for_each(|_| assert_eq!(stream.step(4), 100));
+        assert_eq!(stream.ledger.flight.capacities(), before);
+        assert_eq!(stream.replies.capacity(), replies);
+        assert_eq!(stream.ledger.in_flight(), 400);
+    }
+
+    /// What an entry costs from entering to its reply. Small with the tests; `cargo test --release -p arioso-journal -- entry_costs
+    /// --ignored --nocapture` measures.
+    fn entry_costs(steps: u64) -> f64 {
+        let mut stream = Stream::new(Groups::Shared(1), 256, 4);
+        let began = Instant::now();
+        let replies: usize = (0..steps).map(|_| stream.step(4)).sum();
+        let ns = began.elapsed().as_nanos() as f64 / replies as f64;
+        assert_eq!(replies as u64, steps * 256);
+        println!("256 entries a batch, 4 batches in flight, {replies} replies: {ns:.1} ns each");
+        ns
+    }
+
+    #[test]
+    fn the_measurement_sees_every_entry_answered() {
+        entry_costs(20);
+    }
+
+    #[test]
+    #[ignore = "a measurement"]
+    fn entry_costs_in_full() {
+        entry_costs(20_000);
     }
 }

@@ -15,6 +15,8 @@ pub mod void;
 pub mod write_slots;
 
 #[cfg(test)]
+mod crash_tests;
+#[cfg(test)]
 mod model_tests;
 #[cfg(test)]
 mod mutation;

@@ -15,19 +15,30 @@ use crate::entry::{BatchNumber, Entry, Kind, Level, NO_PUBLISHER, Reply, Sequenc
 use crate::groups::{Group, Groups, group_of};
 use crate::ledger::Ledger;
 use crate::mutation::Mutation;
-use crate::replay::{BatchSummary, Condition, Run, replay_voids};
 use crate::void::{Judgement, Rejudge};
 
 const PUBLISHERS: u32 = 5;
 
 #[derive(Clone, Debug)]
-enum Op {
-    Publish { publisher: u32, messages: u32, sequenced: bool, condition: Option<u16> },
-    Refuse { publisher: u32, sequenced: bool, on: Option<u16> },
+pub(crate) enum Op {
+    Publish {
+        publisher: u32,
+        messages: u32,
+        sequenced: bool,
+        condition: Option<u16>,
+    },
+    Refuse {
+        publisher: u32,
+        sequenced: bool,
+        on: Option<u16>,
+    },
     Open(u32),
     Cursor,
     Write,
-    Known { which: u8, failed: bool },
+    Known {
+        which: u8,
+        failed: bool,
+    },
     Unknown(u8),
     EnterVoid,
 }
@@ -52,34 +63,37 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn run() -> impl Strategy<Value = (Groups, Vec<Op>, u64)> {
-    let groups = prop_oneof![(1..4u32).prop_map(Groups::Shared), Just(Groups::PerPublisher)];
+pub(crate) fn run() -> impl Strategy<Value = (Groups, Vec<Op>, u64)> {
+    let groups = prop_oneof![
+        (1..4u32).prop_map(Groups::Shared),
+        Just(Groups::PerPublisher)
+    ];
     (groups, prop::collection::vec(op(), 1..60), any::<u64>())
 }
 
 /// What the model knows of an entry.
 #[derive(Clone, Debug)]
-struct Seen {
-    entry: Entry,
+pub(crate) struct Seen {
+    pub(crate) entry: Entry,
     void_record: bool,
-    known: Option<Outcome>,
+    pub(crate) known: Option<Outcome>,
     /// Index of the entry its verdict rests on.
-    on: Option<usize>,
+    pub(crate) on: Option<usize>,
     judging: bool,
     silent: bool,
-    marked: bool,
-    void: bool,
-    out: bool,
+    pub(crate) marked: bool,
+    pub(crate) void: bool,
+    pub(crate) out: bool,
     /// For a void record: what it holds, as long as it is in flight, and for ever.
     holds: Vec<usize>,
-    held: Vec<usize>,
+    pub(crate) held: Vec<usize>,
     /// The publisher's own number of the first message, and the one stored before it.
-    number: u64,
-    before: u64,
+    pub(crate) number: u64,
+    pub(crate) before: u64,
 }
 
 impl Seen {
-    fn answer(&self) -> bool {
+    pub(crate) fn answer(&self) -> bool {
         matches!(self.entry.kind, Kind::Answer { .. })
     }
 
@@ -91,8 +105,11 @@ impl Seen {
         }
     }
 
-    fn range(&self) -> SequenceRange {
-        SequenceRange { first: self.entry.first, last: Sequence(self.entry.first.0 + self.records() - 1) }
+    pub(crate) fn range(&self) -> SequenceRange {
+        SequenceRange {
+            first: self.entry.first,
+            last: Sequence(self.entry.first.0 + self.records() - 1),
+        }
     }
 
     fn ordered(&self) -> bool {
@@ -101,14 +118,14 @@ impl Seen {
 }
 
 #[derive(Default)]
-struct Model {
-    seen: Vec<Seen>,
+pub(crate) struct Model {
+    pub(crate) seen: Vec<Seen>,
     /// Something was marked that was not asked for.
     fresh: bool,
 }
 
 impl Model {
-    fn same_publisher(&self, a: usize, b: usize) -> bool {
+    pub(crate) fn same_publisher(&self, a: usize, b: usize) -> bool {
         let publisher = self.seen[a].entry.publisher;
         publisher != NO_PUBLISHER && publisher == self.seen[b].entry.publisher
     }
@@ -144,7 +161,9 @@ impl Model {
             let turn = (0..at).all(|before| {
                 let earlier = &self.seen[before];
                 let waits = self.same_publisher(before, at)
-                    || (earlier.ordered() && seen.ordered() && earlier.entry.group == seen.entry.group);
+                    || (earlier.ordered()
+                        && seen.ordered()
+                        && earlier.entry.group == seen.entry.group);
                 earlier.out || !waits
             });
             if seen.out || !decided || !turn {
@@ -187,12 +206,18 @@ impl Model {
 
     /// Marks the smallest set that holds `start`: read over and over until nothing is added.
     fn mark(&mut self, start: &[usize]) {
-        let mut set: BTreeSet<usize> = start.iter().copied().filter(|at| !self.seen[*at].marked).collect();
+        let mut set: BTreeSet<usize> = start
+            .iter()
+            .copied()
+            .filter(|at| !self.seen[*at].marked)
+            .collect();
         loop {
             let before = set.len();
             for at in 0..self.seen.len() {
                 let seen = &self.seen[at];
-                let follows = set.iter().any(|of| *of < at && self.same_publisher(*of, at));
+                let follows = set
+                    .iter()
+                    .any(|of| *of < at && self.same_publisher(*of, at));
                 let rests = !seen.answer() && seen.on.is_some_and(|on| set.contains(&on));
                 let stands = seen.marked || (seen.answer() && seen.out);
                 if (follows || rests) && !stands {
@@ -214,8 +239,14 @@ impl Model {
 
     /// Marked and in no record.
     fn unheld(&self) -> Vec<usize> {
-        let held: BTreeSet<usize> = self.seen.iter().flat_map(|seen| seen.holds.clone()).collect();
-        (0..self.seen.len()).filter(|at| self.seen[*at].marked && !self.seen[*at].void && !held.contains(at)).collect()
+        let held: BTreeSet<usize> = self
+            .seen
+            .iter()
+            .flat_map(|seen| seen.holds.clone())
+            .collect();
+        (0..self.seen.len())
+            .filter(|at| self.seen[*at].marked && !self.seen[*at].void && !held.contains(at))
+            .collect()
     }
 
     /// Void records that are settled take effect; gives the answers to judge again.
@@ -241,16 +272,20 @@ impl Model {
 
     /// The last number of a publisher that is stored, as far as is known.
     fn stored(&self, publisher: u32) -> u64 {
-        let stored = self
-            .seen
-            .iter()
-            .filter(|seen| seen.entry.publisher == publisher && seen.entry.kind == Kind::Messages && !seen.marked);
-        stored.map(|seen| seen.number + u64::from(seen.entry.messages) - 1).next_back().unwrap_or(0)
+        let stored = self.seen.iter().filter(|seen| {
+            seen.entry.publisher == publisher && seen.entry.kind == Kind::Messages && !seen.marked
+        });
+        stored
+            .map(|seen| seen.number + u64::from(seen.entry.messages) - 1)
+            .next_back()
+            .unwrap_or(0)
     }
 
     /// The entry a sequence belongs to.
     fn at(&self, sequence: Sequence) -> Option<usize> {
-        self.seen.iter().position(|seen| seen.records() > 0 && seen.range().contains(sequence))
+        self.seen
+            .iter()
+            .position(|seen| seen.records() > 0 && seen.range().contains(sequence))
     }
 }
 
@@ -260,7 +295,10 @@ fn verdict(seen: &Seen) -> Reply {
         Kind::Answer { .. } if seen.void => Verdict::Reopen,
         _ if seen.void => Verdict::Failed,
         Kind::Answer { code, detail } => Verdict::Refused { code, detail },
-        _ => Verdict::Ok { first: entry.first, level: entry.level },
+        _ => Verdict::Ok {
+            first: entry.first,
+            level: entry.level,
+        },
     };
     Reply {
         tag: entry.tag,
@@ -276,24 +314,24 @@ fn hash(id: u64) -> u64 {
 }
 
 /// The ledger and the model side by side.
-struct Pair {
+pub(crate) struct Pair {
     ledger: Ledger,
-    model: Model,
+    pub(crate) model: Model,
     groups: Groups,
     epochs: Vec<u32>,
     closed: Vec<bool>,
     batch: u64,
     /// Batches closed and not known.
-    written: Vec<u64>,
+    pub(crate) written: Vec<u64>,
     next: u64,
     random: u64,
-    settled: BTreeSet<u64>,
+    pub(crate) settled: BTreeSet<u64>,
     /// `settled_to` when the batch of each number was closed.
-    settled_to: Vec<Sequence>,
+    pub(crate) settled_to: Vec<Sequence>,
 }
 
 impl Pair {
-    fn new(groups: Groups, random: u64, mutation: Option<Mutation>) -> Pair {
+    pub(crate) fn new(groups: Groups, random: u64, mutation: Option<Mutation>) -> Pair {
         let mut ledger = Ledger::new(groups, 10_000, Sequence::ZERO);
         ledger.mutation = mutation;
         Pair {
@@ -311,21 +349,37 @@ impl Pair {
         }
     }
 
-    fn random(&mut self, below: u64) -> u64 {
-        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+    pub(crate) fn random(&mut self, below: u64) -> u64 {
+        self.random = self
+            .random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
         (self.random >> 33) % below
     }
 
     /// Some message a verdict may rest on: not void, nor about to be.
     fn some_message(&self, choice: Option<u16>) -> Option<Sequence> {
-        let good: Vec<&Seen> =
-            self.model.seen.iter().filter(|seen| seen.entry.kind == Kind::Messages && !seen.marked).collect();
+        let good: Vec<&Seen> = self
+            .model
+            .seen
+            .iter()
+            .filter(|seen| seen.entry.kind == Kind::Messages && !seen.marked)
+            .collect();
         let choice = usize::from(choice?);
         let seen = good.get(choice.checked_rem(good.len())?)?;
-        Some(Sequence(seen.range().first.0 + choice as u64 % seen.records()))
+        Some(Sequence(
+            seen.range().first.0 + choice as u64 % seen.records(),
+        ))
     }
 
-    fn enter(&mut self, publisher: u32, kind: Kind, messages: u32, sequenced: bool, on: Option<Sequence>) {
+    fn enter(
+        &mut self,
+        publisher: u32,
+        kind: Kind,
+        messages: u32,
+        sequenced: bool,
+        on: Option<Sequence>,
+    ) {
         let tag = self.model.seen.len() as u64;
         let group = match publisher {
             NO_PUBLISHER => Group::OWN,
@@ -339,7 +393,11 @@ impl Pair {
             messages,
             first: Sequence(self.next),
             batch: BatchNumber(self.batch),
-            level: if sequenced { Level::Sequenced } else { Level::Durable },
+            level: if sequenced {
+                Level::Sequenced
+            } else {
+                Level::Durable
+            },
             group,
             conditioned_on: on,
             tag,
@@ -402,20 +460,35 @@ impl Pair {
         self.next += 1;
     }
 
-    fn step(&mut self, op: &Op) {
+    pub(crate) fn step(&mut self, op: &Op) {
         match *op {
-            Op::Publish { publisher, messages, sequenced, condition } => {
+            Op::Publish {
+                publisher,
+                messages,
+                sequenced,
+                condition,
+            } => {
                 let on = self.some_message(condition);
                 if self.closed[publisher as usize] {
-                    let kind = Kind::Answer { code: 24, detail: 0 };
+                    let kind = Kind::Answer {
+                        code: 24,
+                        detail: 0,
+                    };
                     self.enter(publisher, kind, messages, sequenced, None);
                 } else {
                     self.enter(publisher, Kind::Messages, messages, sequenced, on);
                 }
             }
-            Op::Refuse { publisher, sequenced, on } => {
+            Op::Refuse {
+                publisher,
+                sequenced,
+                on,
+            } => {
                 let on = self.some_message(on);
-                let kind = Kind::Answer { code: 27, detail: 5 };
+                let kind = Kind::Answer {
+                    code: 27,
+                    detail: 5,
+                };
                 self.enter(publisher, kind, 1, sequenced, on);
             }
             Op::Open(publisher) => {
@@ -432,7 +505,11 @@ impl Pair {
             Op::Known { which, failed } => {
                 if !self.written.is_empty() {
                     let batch = self.written.remove(usize::from(which) % self.written.len());
-                    let outcome = if failed { Outcome::Failed } else { Outcome::Durable };
+                    let outcome = if failed {
+                        Outcome::Failed
+                    } else {
+                        Outcome::Durable
+                    };
                     self.known(batch, outcome);
                 }
             }
@@ -447,7 +524,7 @@ impl Pair {
     }
 
     /// Compares everything the two let out; judges what is to be judged again, and compares once more.
-    fn compare(&mut self) -> Result<(), String> {
+    pub(crate) fn compare(&mut self) -> Result<(), String> {
         loop {
             let again = self.model.records_take_effect();
             self.compare_replies()?;
@@ -471,7 +548,8 @@ impl Pair {
 
     fn judge(&mut self, ask: &Rejudge) -> Result<(), String> {
         let at = ask.tag as usize;
-        let last = !(at + 1..self.model.seen.len()).any(|later| self.model.same_publisher(at, later));
+        let last =
+            !(at + 1..self.model.seen.len()).any(|later| self.model.same_publisher(at, later));
         same("last", &ask.last, &last)?;
         let choice = self.random(4);
         if choice == 0 && last {
@@ -485,15 +563,24 @@ impl Pair {
         } else {
             let any = self.random(1 << 16) as u16;
             let on = self.some_message((choice == 2).then_some(any));
-            let judgement = Judgement::Answer { code: 28, detail: 6, conditioned_on: on };
+            let judgement = Judgement::Answer {
+                code: 28,
+                detail: 6,
+                conditioned_on: on,
+            };
             self.ledger.judged(ask.ticket, judgement);
             let settled = self.model.settled();
-            let on = on.and_then(|on| self.model.at(on)).filter(|on| !settled[*on]);
+            let on = on
+                .and_then(|on| self.model.at(on))
+                .filter(|on| !settled[*on]);
             if on.is_some_and(|on| on > at) {
                 self.model.mark(&[at]);
             } else {
                 let seen = &mut self.model.seen[at];
-                seen.entry.kind = Kind::Answer { code: 28, detail: 6 };
+                seen.entry.kind = Kind::Answer {
+                    code: 28,
+                    detail: 6,
+                };
                 (seen.on, seen.judging) = (on, false);
             }
         }
@@ -508,7 +595,9 @@ impl Pair {
             for earlier in &got[at + 1..] {
                 let (a, b) = (earlier.tag as usize, later.tag as usize);
                 let seen = (&self.model.seen[a], &self.model.seen[b]);
-                let ordered = seen.0.ordered() && seen.1.ordered() && seen.0.entry.group == seen.1.entry.group;
+                let ordered = seen.0.ordered()
+                    && seen.1.ordered()
+                    && seen.0.entry.group == seen.1.entry.group;
                 if a < b && (self.model.same_publisher(a, b) || ordered) {
                     return Err(format!("reply {b} left before {a}"));
                 }
@@ -544,7 +633,11 @@ impl Pair {
     }
 
     fn compare_marks(&mut self) -> Result<(), String> {
-        same("settled to", &self.ledger.settled_to(), &self.model.settled_to())?;
+        same(
+            "settled to",
+            &self.ledger.settled_to(),
+            &self.model.settled_to(),
+        )?;
         let open: Vec<SequenceRange> = self.ledger.open_ranges().collect();
         same("open", &open, &self.model.open_ranges())?;
         let mut ranges = Vec::new();
@@ -570,113 +663,48 @@ impl Pair {
             self.step(&Op::Write);
             while !self.written.is_empty() {
                 let which = self.random(256) as u8;
-                self.step(&Op::Known { which, failed: false });
+                self.step(&Op::Known {
+                    which,
+                    failed: false,
+                });
                 self.compare()?;
             }
         }
-        same("replies out", &self.model.seen.iter().all(|seen| seen.out || seen.void_record), &true)?;
+        same(
+            "replies out",
+            &self
+                .model
+                .seen
+                .iter()
+                .all(|seen| seen.out || seen.void_record),
+            &true,
+        )?;
         same("in flight", &self.ledger.in_flight(), &0)?;
-        same("settled to", &self.ledger.settled_to(), &Sequence(self.next - 1))
+        same(
+            "settled to",
+            &self.ledger.settled_to(),
+            &Sequence(self.next - 1),
+        )
     }
 }
 
-/// A crash: what is durable is what was known to be, and by chance some of what was being written. Replay takes back exactly
-/// what stands on nothing, nothing that was settled, and keeps nothing that was answered `failed`.
-fn crash(pair: &mut Pair) -> Result<(), String> {
-    let mut durable: BTreeSet<u64> = BTreeSet::new();
-    for batch in std::mem::take(&mut pair.written) {
-        if pair.random(2) == 0 {
-            durable.insert(batch);
-        }
-    }
-    let seen = &pair.model.seen;
-    let known = seen.iter().filter(|seen| seen.known == Some(Outcome::Durable));
-    durable.extend(known.map(|seen| seen.entry.batch.0));
-    let settled_to = durable.iter().map(|batch| pair.settled_to[*batch as usize]);
-    let settled_to = settled_to.max().unwrap_or_default();
-    let batches = summaries(seen, &durable);
-    let stored = |publisher| {
-        let below = seen.iter().filter(|seen| {
-            let message = seen.entry.publisher == publisher && seen.entry.kind == Kind::Messages;
-            message && !seen.marked && seen.range().last <= settled_to
-        });
-        below.map(|seen| seen.number + u64::from(seen.entry.messages) - 1).next_back().unwrap_or(0)
-    };
-    let set = replay_voids(&batches, Some(BatchNumber(0)), settled_to, stored);
-
-    let told = |sequence| batches.iter().any(|b| b.voids.iter().any(|r| r.contains(sequence)));
-    let mut kept = vec![false; seen.len()];
-    let mut want = Vec::new();
-    for (at, one) in seen.iter().enumerate() {
-        if one.entry.kind != Kind::Messages || !durable.contains(&one.entry.batch.0) {
-            continue;
-        }
-        let (first, below) = (one.entry.first, one.entry.first <= settled_to);
-        // The entry that stored the number before it: the newest one, if a number was sent again.
-        let previous = (0..at).rev().find(|before| {
-            let earlier = &seen[*before];
-            let numbers = earlier.number..earlier.number + u64::from(earlier.entry.messages);
-            pair.model.same_publisher(*before, at)
-                && earlier.entry.kind == Kind::Messages
-                && numbers.contains(&one.before)
-        });
-        let rests = |on: Option<usize>| on.is_none_or(|on| kept[on]);
-        kept[at] = !told(first) && (below || (rests(previous) && rests(one.on)));
-        if !kept[at] && !told(first) {
-            SequenceRange::push(&mut want, one.range());
-        }
-        if one.out && one.void && kept[at] {
-            return Err(format!("{first} was answered `failed` and is kept"));
-        }
-    }
-    same("voided by replay", &set.ranges, &want)?;
-    let lost = seen.iter().zip(&kept).find(|(seen, kept)| {
-        seen.entry.kind == Kind::Messages && pair.settled.contains(&seen.entry.first.0) && !**kept
-    });
-    match lost {
-        Some((seen, _)) => Err(format!("{} was settled and is lost", seen.entry.first)),
-        None => Ok(()),
-    }
-}
-
-fn summaries(seen: &[Seen], durable: &BTreeSet<u64>) -> Vec<BatchSummary> {
-    let mut batches: Vec<BatchSummary> = Vec::new();
-    for number in durable {
-        let mut batch = BatchSummary { number: BatchNumber(*number), ..BatchSummary::default() };
-        let before = seen.iter().filter(|seen| !seen.answer() && seen.entry.batch.0 < *number);
-        batch.given_before = before.map(|seen| seen.range().last).max().unwrap_or_default();
-        let inside = |seen: &&Seen| !seen.answer() && seen.entry.batch.0 == *number;
-        for one in seen.iter().filter(inside) {
-            let held = one.held.iter().map(|at| &seen[*at]).filter(|seen| !seen.answer());
-            batch.voids.extend(held.map(Seen::range));
-            if one.entry.kind != Kind::Messages {
-                continue;
-            }
-            batch.runs.push(Run {
-                publisher: one.entry.publisher,
-                epoch: one.entry.epoch,
-                first_publisher_sequence: one.number,
-                messages: one.entry.messages,
-                before: one.before,
-                first: one.entry.first,
-            });
-            batch
-                .conditions
-                .extend(one.entry.conditioned_on.map(|named| Condition { sequence: one.entry.first, named }));
-        }
-        batches.push(batch);
-    }
-    batches
-}
-
-fn same<T: PartialEq + std::fmt::Debug>(what: &str, got: &T, want: &T) -> Result<(), String> {
+pub(crate) fn same<T: PartialEq + std::fmt::Debug>(
+    what: &str,
+    got: &T,
+    want: &T,
+) -> Result<(), String> {
     if got == want {
         return Ok(());
     }
     Err(format!("{what}: {got:?}, the rules say {want:?}"))
 }
 
-fn check(groups: Groups, ops: &[Op], random: u64, mutation: Option<Mutation>) -> Result<(), String> {
+fn check(
+    groups: Groups,
+    ops: &[Op],
+    random: u64,
+    mutation: Option<Mutation>,
+) -> Result<(), String> {
     let mut pair = Pair::new(groups, random, mutation);
     for op in ops {
         pair.step(op);
@@ -693,22 +721,6 @@ proptest! {
         (groups, ops, random) in run()
     ) {
         check(groups, &ops, random, None).map_err(TestCaseError::fail)?;
-    }
-}
-
-proptest! {
-    #![proptest_config(Config { cases: 1500, failure_persistence: None, ..Config::default() })]
-
-    #[test]
-    fn a_replay_after_a_crash_keeps_what_was_settled_and_takes_back_what_stands_on_nothing(
-        (groups, ops, random) in run()
-    ) {
-        let mut pair = Pair::new(groups, random, None);
-        for op in &ops {
-            pair.step(op);
-            pair.compare().map_err(TestCaseError::fail)?;
-        }
-        crash(&mut pair).map_err(TestCaseError::fail)?;
     }
 }
 
