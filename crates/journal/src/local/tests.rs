@@ -210,6 +210,25 @@ fn a_full_disk_takes_nothing_it_can_not_keep_and_goes_on_when_there_is_room() {
 }
 
 #[test]
+fn a_segment_that_can_not_be_prepared_is_tried_again() {
+    let disk = SimDisk::new(1);
+    let mut bench = Bench::new();
+    bench.open(&sim(&disk)).unwrap();
+    disk.fail(Operation::SyncAll, 1);
+    let notices = bench.jobs();
+    assert!(matches!(notices[..], [Notice::Failed { what: "prepare", segment: 2, .. }]), "{notices:?}");
+    while bench.publish(&[(1, payload(7, 2_000))]) {
+        bench.write().unwrap();
+    }
+    assert!(!matches!(bench.local().room(), Room::DiskFull { .. }));
+    bench.local().retry();
+    bench.jobs();
+    bench.store(&[(2, payload(8, 2_000))]);
+    let (found, shown) = bench.open(&sim(&disk.kill())).unwrap();
+    check(&mut bench, &disk.kill(), &shown, &found, "after a failed preparation");
+}
+
+#[test]
 fn a_directory_on_a_full_disk_opens_for_reading() {
     let disk = SimDisk::new(1);
     let mut bench = Bench::new();
