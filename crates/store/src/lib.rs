@@ -23,4 +23,6 @@ pub use error::{Damage, Error, Result};
 pub use head::BadPart;
 
 #[cfg(test)]
+mod fixture_tests;
+#[cfg(test)]
 mod parser_tests;

@@ -230,7 +230,7 @@ impl Opening<'_> {
             segment: lost,
             offset: if lost == here { end } else { 0 },
             bytes: if lost == here { segment.file_bytes.saturating_sub(end) } else { 0 },
-            first: chain.last_sequence + 1,
+            first: chain.last_sequence.saturating_add(1),
             last: next.next_sequence.saturating_sub(1),
         };
         self.table.push_missing(damage.clone());

@@ -234,7 +234,7 @@ impl Local {
         let next = found.next_sequence.0;
         let mut parts = BatchParts::empty(self.chain.batch + 1, next - 1, self.timestamp, self.epoch);
         parts.synced_to = self.chain.batch;
-        parts.reserved_to = next - 1 + self.options.reserve_ahead;
+        parts.reserved_to = (next - 1).saturating_add(self.options.reserve_ahead);
         parts.settled_to = self.settled_to;
         self.submit(write_of(&parts));
         if let Some(job) = self.take_write() {
@@ -378,13 +378,13 @@ impl<'a> Opening<'a> {
 
     /// Where numbering goes on; tells whether the last stop was clean.
     fn settle_numbers(&mut self, clean: Option<Clean>) -> bool {
-        let after = self.last_sequence + 1;
+        let after = self.last_sequence.saturating_add(1);
         // A clean mark that the journal contradicts is not believed.
         let clean = clean.filter(|clean| clean.next_sequence >= after && self.found.torn.is_none());
         let found = &mut self.found;
         let next = match clean {
             Some(clean) => clean.next_sequence,
-            None => after.max(self.highest_reserved + 1),
+            None => after.max(self.highest_reserved.saturating_add(1)),
         };
         found.next_sequence = Sequence(next.max(self.table.first_kept()).max(1));
         found.timestamp = found.timestamp.max(clean.map_or(i64::MIN, |clean| clean.timestamp));
