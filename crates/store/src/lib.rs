@@ -1,1 +1,3 @@
-//! TBD
+//! Subtree stores: which topics go into which file.
+
+pub mod plan;
