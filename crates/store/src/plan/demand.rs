@@ -52,8 +52,8 @@ impl Demand {
     ) -> Result<Demand, Error> {
         let (mut own, mut subtree) = (vec![0u64; tree.len()], vec![0u64; tree.len()]);
         for (filter, times) in filters {
+            Demand::check_filter(filter)?;
             let levels: Vec<&[u8]> = filter.split(|b| *b == b'/').collect();
-            check_filter(filter, &levels)?;
             let (deep, levels) = match levels.split_last() {
                 Some((last, above)) if *last == b"**" => (true, above),
                 _ => (false, &levels[..]),
@@ -66,6 +66,34 @@ impl Demand {
             });
         }
         Ok(Demand::sum_up(tree, own, subtree))
+    }
+
+    /// Whether these bytes are a filter.
+    ///
+    /// # Errors
+    /// What a filter is, where these bytes are none.
+    pub fn check_filter(filter: &[u8]) -> Result<(), Error> {
+        let levels: Vec<&[u8]> = filter.split(|b| *b == b'/').collect();
+        let starred =
+            |level: &&[u8]| level.contains(&b'*') && **level != *b"*" && **level != *b"**";
+        let why = if filter.is_empty() {
+            "a filter is not empty"
+        } else if filter.starts_with(b"!") {
+            "filters that start with ! are reserved"
+        } else if levels.iter().any(starred) {
+            "a star stands for a whole level"
+        } else if levels[..levels.len() - 1]
+            .iter()
+            .any(|level| *level == b"**")
+        {
+            "** stands at the end only"
+        } else {
+            return Ok(());
+        };
+        Err(Error::Filter {
+            filter: String::from_utf8_lossy(filter).into_owned(),
+            why,
+        })
     }
 
     fn sum_up(tree: &TopicTree, own: Vec<u64>, subtree: Vec<u64>) -> Demand {
@@ -161,26 +189,4 @@ fn visit(tree: &TopicTree, node: NodeId, levels: &[&[u8]], found: &mut dyn FnMut
     if let Some(child) = tree.find(&name) {
         visit(tree, child, rest, found);
     }
-}
-
-fn check_filter(filter: &[u8], levels: &[&[u8]]) -> Result<(), Error> {
-    let starred = |level: &&[u8]| level.contains(&b'*') && **level != *b"*" && **level != *b"**";
-    let why = if filter.is_empty() {
-        "a filter is not empty"
-    } else if filter.starts_with(b"!") {
-        "filters that start with ! are reserved"
-    } else if levels.iter().any(starred) {
-        "a star stands for a whole level"
-    } else if levels[..levels.len() - 1]
-        .iter()
-        .any(|level| *level == b"**")
-    {
-        "** stands at the end only"
-    } else {
-        return Ok(());
-    };
-    Err(Error::Filter {
-        filter: String::from_utf8_lossy(filter).into_owned(),
-        why,
-    })
 }

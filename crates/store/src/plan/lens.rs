@@ -1,6 +1,7 @@
 //! What a plan costs its readers: the bytes they must read and ignore.
 
 use super::{Demand, NodeId, Plan, StoreId, TopicTree};
+use std::borrow::Cow;
 
 /// The bytes of all stores that each topic and each subtree touches, under one plan.
 #[derive(Clone, Debug)]
@@ -8,7 +9,7 @@ pub struct Reads<'a> {
     tree: &'a TopicTree,
     plan: &'a Plan,
     /// Per node, for its subtree.
-    touched: Vec<u64>,
+    touched: Cow<'a, [u64]>,
 }
 
 /// One thing that is read.
@@ -96,8 +97,28 @@ impl<'a> Reads<'a> {
         Reads {
             tree,
             plan,
-            touched,
+            touched: Cow::Owned(touched),
         }
+    }
+
+    /// The same from what [`Reads::touched`] gave earlier for this tree and plan.
+    ///
+    /// # Panics
+    /// If it was given for another tree.
+    #[must_use]
+    pub fn again(tree: &'a TopicTree, plan: &'a Plan, touched: &'a [u64]) -> Reads<'a> {
+        assert_eq!(touched.len(), tree.len(), "one sum for each node");
+        Reads {
+            tree,
+            plan,
+            touched: Cow::Borrowed(touched),
+        }
+    }
+
+    /// What every node's subtree touches, to be kept beside the plan.
+    #[must_use]
+    pub fn touched(&self) -> &[u64] {
+        &self.touched
     }
 
     /// Reading one topic.

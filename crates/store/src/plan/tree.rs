@@ -88,7 +88,11 @@ impl TopicTree {
         };
         let (mut messages, mut bytes) = (0u64, 0u64);
         for (row, volume) in volumes.into_iter().enumerate() {
-            check_topic(row, volume.topic)?;
+            TopicTree::check(volume.topic).map_err(|why| Error::Topic {
+                row,
+                topic: text(volume.topic),
+                why,
+            })?;
             if row > 0 && tree.topic(row - 1) >= volume.topic {
                 return Err(Error::Order {
                     row,
@@ -112,6 +116,22 @@ impl TopicTree {
         tree.sort_rows();
         tree.grow();
         Ok(tree)
+    }
+
+    /// Whether these bytes can stand in a tree.
+    ///
+    /// # Errors
+    /// What a topic is, where these bytes are none.
+    pub fn check(topic: &[u8]) -> Result<(), &'static str> {
+        if topic.is_empty() || topic.len() > TOPIC_BYTES_MAX {
+            Err("a topic has 1 to 1024 bytes")
+        } else if topic.iter().any(|b| *b < 0x20 || *b == 0x7f) {
+            Err("a topic holds no control character")
+        } else if level_ends(topic).count() > TOPIC_LEVELS_MAX {
+            Err("a topic has at most 32 levels")
+        } else {
+            Ok(())
+        }
     }
 
     fn sort_rows(&mut self) {
@@ -375,21 +395,4 @@ fn tree_order(a: &[u8], b: &[u8]) -> Ordering {
 
 fn text(topic: &[u8]) -> String {
     String::from_utf8_lossy(topic).into_owned()
-}
-
-fn check_topic(row: usize, topic: &[u8]) -> Result<(), Error> {
-    let why = if topic.is_empty() || topic.len() > TOPIC_BYTES_MAX {
-        "a topic has 1 to 1024 bytes"
-    } else if topic.iter().any(|b| *b < 0x20 || *b == 0x7f) {
-        "a topic holds no control character"
-    } else if level_ends(topic).count() > TOPIC_LEVELS_MAX {
-        "a topic has at most 32 levels"
-    } else {
-        return Ok(());
-    };
-    Err(Error::Topic {
-        row,
-        topic: text(topic),
-        why,
-    })
 }
