@@ -1,7 +1,7 @@
 //! What the page asks for, answered.
 
 use super::Lab;
-use super::plans::{Key, Planned, planned};
+use super::plans::{Curve, Key, Planned, planned};
 use super::view::{Size, Viewer};
 use crate::planners::{self, NAMES, Over};
 use arioso_store::plan::{Aim, NodeId, Reads};
@@ -10,6 +10,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Topics that a search answers with.
@@ -126,37 +127,43 @@ pub(super) async fn info(State(lab): Shared) -> Answer {
     }))
 }
 
+/// A plan under the lenses, as the page shows it.
+#[derive(serde::Serialize)]
+struct PlanShown<'a> {
+    #[serde(flatten)]
+    row: &'a planners::Row,
+    curves: BTreeMap<&'static str, &'a Curve>,
+    largest_bytes: u64,
+    smallest_bytes: u64,
+}
+
 pub(super) async fn plan(State(lab): Shared, Query(query): Query<PlanQuery>) -> Answer {
-    match query.planned(&lab).await {
-        Ok(planned) => {
-            let curves: std::collections::BTreeMap<_, _> = planned
+    let planned = match query.planned(&lab).await {
+        Ok(planned) => planned,
+        Err(why) => return Answer::Bad(why),
+    };
+    beside(move || {
+        let judged = planned.judged(&lab);
+        let sizes = || planned.plan.stores().iter().map(|store| store.bytes);
+        Answer::of(&PlanShown {
+            row: &judged.row,
+            curves: judged
                 .curves
                 .iter()
-                .map(|(name, curve)| (name, curve))
-                .collect();
-            let sizes: Vec<u64> = planned
-                .plan
-                .stores()
-                .iter()
-                .map(|store| store.bytes)
-                .collect();
-            #[derive(serde::Serialize)]
-            struct Shown<'a, C: serde::Serialize> {
-                #[serde(flatten)]
-                row: &'a planners::Row,
-                curves: C,
-                largest_bytes: u64,
-                smallest_bytes: u64,
-            }
-            Answer::of(&Shown {
-                row: &planned.row,
-                curves,
-                largest_bytes: sizes.iter().copied().max().unwrap_or(0),
-                smallest_bytes: sizes.iter().copied().min().unwrap_or(0),
-            })
-        }
-        Err(why) => Answer::Bad(why),
-    }
+                .map(|(name, curve)| (*name, curve))
+                .collect(),
+            largest_bytes: sizes().max().unwrap_or(0),
+            smallest_bytes: sizes().min().unwrap_or(0),
+        })
+    })
+    .await
+}
+
+/// Answers beside the sockets what may take long.
+async fn beside(answer: impl FnOnce() -> Answer + Send + 'static) -> Answer {
+    tokio::task::spawn_blocking(answer)
+        .await
+        .unwrap_or_else(|error| Answer::Bad(error.to_string()))
 }
 
 /// Which picture.
@@ -179,7 +186,7 @@ pub(super) async fn view(
         Ok(planned) => planned,
         Err(why) => return Answer::Bad(why),
     };
-    let drawn = tokio::task::spawn_blocking(move || {
+    beside(move || {
         let tree = &lab.shown.volumes.tree;
         let shape = Viewer {
             tree,
@@ -198,10 +205,8 @@ pub(super) async fn view(
             .map(|node| json!({ "node": node.0, "label": String::from_utf8_lossy(tree.level(node)) }))
             .collect();
         Answer::of(&json!({ "above": above, "shape": shape }))
-    });
-    drawn
-        .await
-        .unwrap_or_else(|error| Answer::Bad(error.to_string()))
+    })
+    .await
 }
 
 /// Which node's cost.
@@ -219,25 +224,27 @@ pub(super) async fn cost(
         Ok(node) => node,
         Err(why) => return Answer::Bad(why),
     };
-    match plan.planned(&lab).await {
-        Ok(planned) => {
-            let tree = &lab.shown.volumes.tree;
-            let reads = Reads::again(tree, &planned.plan, &planned.touched);
-            let topic = tree.row(node).map(|row| {
-                let (read, store) = reads.topic(row);
-                json!({ "useful": tree.row_bytes(row), "read": read, "store": store.0, "messages": tree.row_messages(row) })
-            });
-            let subtree = (tree.topics(node) > 1).then(|| {
-                let stores = planned.plan.stores_below(tree, node).len();
-                json!({ "useful": tree.bytes(node), "read": reads.subtree(node), "stores": stores, "topics": tree.topics(node) })
-            });
-            let name = String::from_utf8_lossy(tree.name(node));
-            Answer::of(
-                &json!({ "name": name, "stores": planned.plan.stores().len(), "topic": topic, "subtree": subtree }),
-            )
-        }
-        Err(why) => Answer::Bad(why),
-    }
+    let planned = match plan.planned(&lab).await {
+        Ok(planned) => planned,
+        Err(why) => return Answer::Bad(why),
+    };
+    beside(move || {
+        let tree = &lab.shown.volumes.tree;
+        let reads = Reads::again(tree, &planned.plan, &planned.judged(&lab).touched);
+        let topic = tree.row(node).map(|row| {
+            let (read, store) = reads.topic(row);
+            let messages = tree.row_messages(row);
+            json!({ "useful": tree.row_bytes(row), "read": read, "store": store.0, "messages": messages })
+        });
+        let subtree = (tree.topics(node) > 1).then(|| {
+            let stores = planned.plan.stores_below(tree, node).len();
+            let (useful, topics) = (tree.bytes(node), tree.topics(node));
+            json!({ "useful": useful, "read": reads.subtree(node), "stores": stores, "topics": topics })
+        });
+        let name = String::from_utf8_lossy(tree.name(node));
+        Answer::of(&json!({ "name": name, "topic": topic, "subtree": subtree }))
+    })
+    .await
 }
 
 /// What to look for.

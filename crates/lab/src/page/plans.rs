@@ -4,7 +4,7 @@ use super::Lab;
 use crate::planners::{self, Over, Row};
 use arioso_store::plan::{Aim, Budget, Demand, Plan, Reads};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::Semaphore;
 
 /// Plans kept: two sides of the page and every planner for the cost of a topic. A plan of a million
@@ -20,9 +20,16 @@ pub(super) struct Key {
     pub over: Over,
 }
 
-/// A plan with all that the page shows of it.
+/// A plan, and how it is judged once somebody asks: a picture needs only the plan.
 pub(super) struct Planned {
+    key: Key,
     pub plan: Plan,
+    plan_ms: f64,
+    judged: OnceLock<Judged>,
+}
+
+/// A plan under the lenses.
+pub(super) struct Judged {
     pub touched: Vec<u64>,
     pub row: Row,
     /// For topics, subtrees and what was recorded.
@@ -105,24 +112,37 @@ fn make(lab: &Lab, key: &Key) -> Result<Planned, String> {
     let demand = demands.of(key.over).map_err(|error| error.to_string())?;
     let (plan, ms) = planners::plan(planner.as_ref(), tree, demand, &budget)
         .map_err(|error| error.to_string())?;
-    let row = Row::of(tree, demands, &key.planner, &plan, ms);
-    let reads = Reads::new(tree, &plan);
-    let lenses = [
-        ("topics", Some(&demands.topics)),
-        ("subtrees", Some(&demands.subtrees)),
-        ("recorded", demands.recorded.as_ref()),
-    ];
-    let curves = lenses
-        .into_iter()
-        .filter_map(|(name, demand)| Some((name, curve(&reads, demand?))))
-        .collect();
-    let touched = reads.touched().to_vec();
     Ok(Planned {
+        key: key.clone(),
         plan,
-        touched,
-        row,
-        curves,
+        plan_ms: ms,
+        judged: OnceLock::new(),
     })
+}
+
+impl Planned {
+    /// Judges the plan, the first time; may take a second at a million topics.
+    pub fn judged(&self, lab: &Lab) -> &Judged {
+        self.judged.get_or_init(|| {
+            let (tree, demands) = (&lab.shown.volumes.tree, &lab.shown.demands);
+            let row = Row::of(tree, demands, &self.key.planner, &self.plan, self.plan_ms);
+            let reads = Reads::new(tree, &self.plan);
+            let lenses = [
+                ("topics", Some(&demands.topics)),
+                ("subtrees", Some(&demands.subtrees)),
+                ("recorded", demands.recorded.as_ref()),
+            ];
+            let curves = lenses
+                .into_iter()
+                .filter_map(|(name, demand)| Some((name, curve(&reads, demand?))))
+                .collect();
+            Judged {
+                touched: reads.touched().to_vec(),
+                row,
+                curves,
+            }
+        })
+    }
 }
 
 fn curve(reads: &Reads, demand: &Demand) -> Curve {
