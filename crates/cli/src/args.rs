@@ -18,15 +18,21 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Runs a server
-    #[command(after_help = "Examples:\n  arioso serve --data /var/lib/arioso\n  arioso serve --config arioso.toml --print-config")]
+    #[command(
+        after_help = "Examples:\n  arioso serve --data /var/lib/arioso\n  arioso serve --config arioso.toml --print-config"
+    )]
     Serve(ServeArgs),
     /// Publishes one message, or many from JSON lines
-    #[command(after_help = "Examples:\n  arioso pub orders/eu/4711 '{\"state\":\"paid\"}'\n  arioso pub --jsonl day.jsonl.zst\n  \
-                            some-program | arioso pub --jsonl -\n  arioso pub a/b x --publisher sensor-7\n  arioso pub a/b x --expect a/b=0")]
+    #[command(
+        after_help = "Examples:\n  arioso pub orders/eu/4711 '{\"state\":\"paid\"}'\n  arioso pub --jsonl day.jsonl.zst\n  \
+                            some-program | arioso pub --jsonl -\n  arioso pub a/b x --publisher sensor-7\n  arioso pub a/b x --expect a/b=0"
+    )]
     Pub(PubArgs),
     /// Follows topics and subtrees, from any place in the stream
-    #[command(after_help = "Examples:\n  arioso sub 'orders/**'\n  arioso sub 'orders/*/4711' news --from start --until-end\n  \
-                            arioso sub '**' --from @2026-01-31T08:00:00Z --count 10")]
+    #[command(
+        after_help = "Examples:\n  arioso sub 'orders/**'\n  arioso sub 'orders/*/4711' news --from start --until-end\n  \
+                            arioso sub '**' --from @2026-01-31T08:00:00Z --count 10"
+    )]
     Sub(SubArgs),
     /// Lists topics: topic, messages, bytes, last sequence
     #[command(after_help = "Examples:\n  arioso topics\n  arioso topics 'orders/**' --json")]

@@ -30,7 +30,9 @@ fn settings(arguments: &ServeArgs) -> Result<Settings, Failure> {
                 toml::Value::Boolean(on) => on.to_string(),
                 other => {
                     let kind = other.type_str();
-                    return Err(Failure::Use(format!("{origin}: {key} is a {kind}; text, a number or a switch is wanted")));
+                    return Err(Failure::Use(format!(
+                        "{origin}: {key} is a {kind}; text, a number or a switch is wanted"
+                    )));
                 }
             };
             row.set(&mut settings, &value, &origin).map_err(bad)?;

@@ -68,24 +68,12 @@ impl GroupQueues {
             }
             Groups::PerPublisher => 0,
         };
-        let dense = if groups <= DENSE_GROUPS_MAX {
-            groups as usize
-        } else {
-            0
-        };
-        GroupQueues {
-            dense: vec![None; dense],
-            sparse: HashMap::default(),
-            groups,
-        }
+        let dense = if groups <= DENSE_GROUPS_MAX { groups as usize } else { 0 };
+        GroupQueues { dense: vec![None; dense], sparse: HashMap::default(), groups }
     }
 
     fn get(&self, group: Group) -> Option<Queue> {
-        if self.dense.is_empty() {
-            self.sparse.get(&group.0).copied()
-        } else {
-            self.dense[group.0 as usize]
-        }
+        if self.dense.is_empty() { self.sparse.get(&group.0).copied() } else { self.dense[group.0 as usize] }
     }
 
     fn set(&mut self, group: Group, queue: Option<Queue>) {
@@ -100,12 +88,7 @@ impl GroupQueues {
 
     /// Puts an entry at a group's end; gives the entry before it, which the caller links to it.
     pub(crate) fn push(&mut self, group: Group, ticket: Ticket) -> Option<Ticket> {
-        assert!(
-            group.0 < self.groups,
-            "group {} of {} groups",
-            group.0,
-            self.groups
-        );
+        assert!(group.0 < self.groups, "group {} of {} groups", group.0, self.groups);
         let before = self.get(group);
         let head = before.map_or(ticket, |queue| queue.head);
         self.set(group, Some(Queue { head, tail: ticket }));
@@ -119,12 +102,7 @@ impl GroupQueues {
 
     /// The head's reply left; `next` is the entry linked behind it.
     pub(crate) fn advance(&mut self, group: Group, next: Option<Ticket>) {
-        let queue = self.get(group).and_then(|queue| {
-            next.map(|head| Queue {
-                head,
-                tail: queue.tail,
-            })
-        });
+        let queue = self.get(group).and_then(|queue| next.map(|head| Queue { head, tail: queue.tail }));
         self.set(group, queue);
     }
 }
@@ -151,10 +129,7 @@ mod tests {
             let hash = id.wrapping_mul(0x9E37_79B9_7F4A_7C15);
             counts[group_of(hash, Groups::Shared(7)).0 as usize] += 1;
         }
-        assert!(
-            counts.iter().all(|n| (9_900..=10_100).contains(n)),
-            "{counts:?}"
-        );
+        assert!(counts.iter().all(|n| (9_900..=10_100).contains(n)), "{counts:?}");
     }
 
     #[test]

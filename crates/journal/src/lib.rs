@@ -24,9 +24,7 @@ mod mutation;
 mod scenario_tests;
 
 pub use backend::{Backend, Completion, Outcome, Room, Write};
-pub use entry::{
-    BatchNumber, Entry, Kind, Level, NO_PUBLISHER, Reply, SequenceRange, Ticket, Verdict,
-};
+pub use entry::{BatchNumber, Entry, Kind, Level, NO_PUBLISHER, Reply, SequenceRange, Ticket, Verdict};
 pub use error::Error;
 pub use groups::{Group, Groups, group_of};
 pub use ledger::{Busy, Ledger};

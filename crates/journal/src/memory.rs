@@ -159,11 +159,7 @@ impl MemoryBackend {
         self.random ^= seed;
         for (_, flying) in std::mem::take(&mut self.flying) {
             let durable = self.percent(50.0);
-            let outcome = if durable {
-                Outcome::Durable
-            } else {
-                Outcome::Failed
-            };
+            let outcome = if durable { Outcome::Durable } else { Outcome::Failed };
             self.keep(flying.write, outcome);
         }
         self.told.clear();
@@ -206,12 +202,8 @@ impl MemoryBackend {
 
     /// What is due now, earliest first.
     fn come_due(&mut self, schedule: &Schedule, out: &mut Vec<Completion>) {
-        let is_due = self
-            .flying
-            .iter()
-            .filter(|(_, flying)| flying.due_us <= self.now_us);
-        let mut due: Vec<(u64, BatchNumber)> =
-            is_due.map(|(n, flying)| (flying.due_us, *n)).collect();
+        let is_due = self.flying.iter().filter(|(_, flying)| flying.due_us <= self.now_us);
+        let mut due: Vec<(u64, BatchNumber)> = is_due.map(|(n, flying)| (flying.due_us, *n)).collect();
         due.sort_unstable();
         for (_, number) in due {
             let outcome = if self.percent(schedule.unknown_percent) {
@@ -235,10 +227,7 @@ impl MemoryBackend {
 
     fn check(&self) -> Result<(), Error> {
         if let Some(theirs) = self.fenced_by {
-            return Err(Error::Fenced {
-                ours: self.server_epoch,
-                theirs,
-            });
+            return Err(Error::Fenced { ours: self.server_epoch, theirs });
         }
         if self.lost {
             return Err(Error::Lost {
@@ -264,8 +253,7 @@ impl Backend for MemoryBackend {
             }
         }
         self.server_epoch += 1;
-        let (next_sequence, stopped_at) =
-            self.clean.take().unwrap_or((Sequence(reserved_to + 1), 0));
+        let (next_sequence, stopped_at) = self.clean.take().unwrap_or((Sequence(reserved_to + 1), 0));
         Ok(ReplayEnd {
             newest_batch: self.durable.keys().next_back().copied(),
             next_sequence,
@@ -293,10 +281,7 @@ impl Backend for MemoryBackend {
             self.room()
         );
         let newest = self.flying.keys().chain(self.durable.keys()).max();
-        assert!(
-            newest < Some(&write.number),
-            "batches are submitted in order"
-        );
+        assert!(newest < Some(&write.number), "batches are submitted in order");
         self.bytes += write.bytes();
         let due_us = self.due_us();
         self.flying.insert(write.number, Flying { write, due_us });
@@ -322,10 +307,7 @@ impl Backend for MemoryBackend {
 
     fn stop(&mut self, next: Sequence, timestamp: i64) -> Result<(), Error> {
         self.check()?;
-        assert!(
-            self.flying.is_empty(),
-            "writes are in flight at a clean stop"
-        );
+        assert!(self.flying.is_empty(), "writes are in flight at a clean stop");
         self.clean = Some((next, timestamp));
         Ok(())
     }
@@ -337,9 +319,7 @@ const RESERVED_TO: usize = 80;
 const TIMESTAMP: usize = 96;
 
 fn field(header: &[u8], at: usize) -> u64 {
-    let bytes = header
-        .get(at..at + 8)
-        .and_then(|bytes| bytes.try_into().ok());
+    let bytes = header.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
     u64::from_le_bytes(bytes.expect("a batch header has its fixed part"))
 }
 
@@ -354,19 +334,13 @@ mod tests {
         header[LAST_SEQUENCE..LAST_SEQUENCE + 8].copy_from_slice(&last.to_le_bytes());
         header[RESERVED_TO..RESERVED_TO + 8].copy_from_slice(&(last + 1000).to_le_bytes());
         header[TIMESTAMP..TIMESTAMP + 8].copy_from_slice(&(last * 10).to_le_bytes());
-        Write {
-            number: BatchNumber(number),
-            header: header.into(),
-            records: Bytes::from(vec![0; 32]),
-        }
+        Write { number: BatchNumber(number), header: header.into(), records: Bytes::from(vec![0; 32]) }
     }
 
     fn advance(backend: &mut MemoryBackend) -> Vec<(u64, Outcome)> {
         let mut out = Vec::new();
         backend.advance(&mut out).unwrap();
-        out.iter()
-            .map(|done| (done.number.0, done.outcome))
-            .collect()
+        out.iter().map(|done| (done.number.0, done.outcome)).collect()
     }
 
     #[derive(Default)]
@@ -399,11 +373,7 @@ mod tests {
         backend.complete(BatchNumber(3), Outcome::Durable);
         backend.complete(BatchNumber(1), Outcome::Unknown);
         backend.complete(BatchNumber(2), Outcome::Failed);
-        let want = [
-            (3, Outcome::Durable),
-            (1, Outcome::Unknown),
-            (2, Outcome::Failed),
-        ];
+        let want = [(3, Outcome::Durable), (1, Outcome::Unknown), (2, Outcome::Failed)];
         assert_eq!(advance(&mut backend), want);
         backend.complete(BatchNumber(1), Outcome::Durable);
         assert_eq!(advance(&mut backend), [(1, Outcome::Durable)]);
@@ -421,19 +391,13 @@ mod tests {
         backend.complete(BatchNumber(2), Outcome::Failed);
         let (found, end) = replay(&mut backend, 0);
         assert_eq!(found, [10, 30]);
-        assert_eq!(
-            (end.newest_batch, end.next_sequence),
-            (Some(BatchNumber(3)), Sequence(1031))
-        );
+        assert_eq!((end.newest_batch, end.next_sequence), (Some(BatchNumber(3)), Sequence(1031)));
         assert_eq!((end.timestamp_floor, end.server_epoch), (300, 1));
         assert_eq!(replay(&mut backend, 11).0, [30]);
         // After a clean stop numbering goes on where it ended, once.
         backend.stop(Sequence(31), 333).unwrap();
         let (_, end) = replay(&mut backend, 0);
-        assert_eq!(
-            (end.next_sequence, end.timestamp_floor),
-            (Sequence(31), 333)
-        );
+        assert_eq!((end.next_sequence, end.timestamp_floor), (Sequence(31), 333));
         assert_eq!(replay(&mut backend, 0).1.next_sequence, Sequence(1031));
     }
 
@@ -445,10 +409,7 @@ mod tests {
             let mut backend = backend.crash(seed);
             let found = replay(&mut backend, 0).0;
             assert_eq!(advance(&mut backend), []);
-            assert_eq!(
-                backend.room(),
-                Room::Bytes(100_000 - 160 * found.len() as u64)
-            );
+            assert_eq!(backend.room(), Room::Bytes(100_000 - 160 * found.len() as u64));
             found
         };
         assert!((1..40).contains(&found(1).len()));
@@ -497,18 +458,11 @@ mod tests {
         assert_eq!((told.clone(), now_us), run(1));
         assert_ne!(told, run(2).0);
         let count = |outcome| told.iter().filter(|(_, is)| *is == outcome).count();
-        assert!(
-            (20..90).contains(&count(Outcome::Failed)),
-            "{}",
-            count(Outcome::Failed)
-        );
+        assert!((20..90).contains(&count(Outcome::Failed)), "{}", count(Outcome::Failed));
         assert!((60..170).contains(&count(Outcome::Unknown)));
         // 100 slow writes of 30 ms over 8 slots.
         assert!((150_000..900_000).contains(&now_us), "{now_us}");
-        assert!(
-            told.windows(2).any(|two| two[0].0 > two[1].0),
-            "out of order"
-        );
+        assert!(told.windows(2).any(|two| two[0].0 > two[1].0), "out of order");
     }
 
     #[test]
@@ -519,19 +473,13 @@ mod tests {
         backend.fence(7);
         let mut out = Vec::new();
         let error = backend.advance(&mut out).unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "another server took the stream over: its epoch is 7, this one's 0"
-        );
+        assert_eq!(error, "another server took the stream over: its epoch is 7, this one's 0");
         assert!(backend.confirm().is_err());
         assert!(out.is_empty());
         let mut backend = MemoryBackend::on_demand(1000, 2);
         backend.submit(write(9, 1));
         backend.lose();
         let error = backend.advance(&mut out).unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "the journal is lost at batch 9: syncing memory: told to fail"
-        );
+        assert_eq!(error, "the journal is lost at batch 9: syncing memory: told to fail");
     }
 }

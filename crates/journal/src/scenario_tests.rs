@@ -59,12 +59,7 @@ impl Scenario {
 
     fn publisher(&mut self, name: &str) -> &mut Publisher {
         let id = self.publishers.len() as u32 + 1;
-        let new = Publisher {
-            id,
-            epoch: 1,
-            next: 1,
-            group: Group::OWN,
-        };
+        let new = Publisher { id, epoch: 1, next: 1, group: Group::OWN };
         self.publishers.entry(name.to_string()).or_insert(new)
     }
 
@@ -77,11 +72,7 @@ impl Scenario {
     fn entry(&mut self, name: &str, kind: Kind, options: &[&str]) -> Entry {
         let (batch, first) = (BatchNumber(self.batch), Sequence(self.next));
         let publisher = self.publisher(name).clone();
-        let level = if options.contains(&"sequenced") {
-            Level::Sequenced
-        } else {
-            Level::Durable
-        };
+        let level = if options.contains(&"sequenced") { Level::Sequenced } else { Level::Durable };
         Entry {
             kind,
             publisher: publisher.id,
@@ -186,12 +177,7 @@ impl Scenario {
             ["state"] => {
                 let open: Vec<SequenceRange> = self.ledger.open_ranges().collect();
                 let (to, flight) = (self.ledger.settled_to(), self.ledger.in_flight());
-                writeln!(
-                    out,
-                    "  settled to {to}, open{}, {flight} in flight",
-                    list(&open)
-                )
-                .unwrap();
+                writeln!(out, "  settled to {to}, open{}, {flight} in flight", list(&open)).unwrap();
             }
             _ => panic!("no such command: {words:?}"),
         }
@@ -202,10 +188,7 @@ impl Scenario {
     fn judge(&mut self, name: &str, number: &str, judgement: &[&str]) {
         let number: u64 = number.parse().unwrap();
         let id = self.publisher(name).id;
-        let at = self
-            .rejudges
-            .iter()
-            .position(|ask| ask.publisher == id && ask.first_publisher_sequence == number);
+        let at = self.rejudges.iter().position(|ask| ask.publisher == id && ask.first_publisher_sequence == number);
         let ask = self.rejudges.remove(at.expect("asked for"));
         let judgement = match *judgement {
             ["anew"] => Judgement::Anew,
@@ -247,12 +230,7 @@ impl Scenario {
         for ask in &self.rejudges[asked..] {
             let name = self.name(ask.publisher);
             let last = if ask.last { ", the last" } else { "" };
-            writeln!(
-                out,
-                "  judge again {name} {}{last}",
-                ask.first_publisher_sequence
-            )
-            .unwrap();
+            writeln!(out, "  judge again {name} {}{last}", ask.first_publisher_sequence).unwrap();
         }
         if self.ledger.settled_to() != self.settled_to {
             self.settled_to = self.ledger.settled_to();
@@ -263,10 +241,7 @@ impl Scenario {
     fn show_reply(&self, reply: &Reply) -> String {
         let numbers = show(reply.first_publisher_sequence, u64::from(reply.messages));
         let verdict = match reply.verdict {
-            Verdict::Ok {
-                first,
-                level: Level::Durable,
-            } => format!("ok {first}"),
+            Verdict::Ok { first, level: Level::Durable } => format!("ok {first}"),
             Verdict::Ok { first, .. } => format!("sequenced {first}"),
             Verdict::Refused { code, detail } => format!("refused {code} ({detail})"),
             Verdict::Failed => "failed".to_string(),

@@ -41,20 +41,15 @@ pub fn groups(groups: Option<&str>, groups_max: Option<&str>) -> Result<Groups, 
     }
     match whole_number(groups, max) {
         Some(groups) => Ok(Groups::Shared(groups)),
-        None => Err(Error::Groups {
-            groups: groups.to_string(),
-            groups_max: groups_max.to_string(),
-        }),
+        None => Err(Error::Groups { groups: groups.to_string(), groups_max: groups_max.to_string() }),
     }
 }
 
 /// The meaning of `max-writes-in-flight`; `None` is the default.
 pub fn writes_in_flight(value: Option<&str>) -> Result<u32, Error> {
     let value = value.unwrap_or(WRITES_IN_FLIGHT_DEFAULT);
-    whole_number(value, WRITES_IN_FLIGHT_LIMIT).ok_or_else(|| Error::WritesInFlight {
-        value: value.to_string(),
-        limit: WRITES_IN_FLIGHT_LIMIT,
-    })
+    whole_number(value, WRITES_IN_FLIGHT_LIMIT)
+        .ok_or_else(|| Error::WritesInFlight { value: value.to_string(), limit: WRITES_IN_FLIGHT_LIMIT })
 }
 
 /// A whole number from 1 to `max` in decimal digits; spaces around it do no harm.
@@ -113,25 +108,11 @@ mod tests {
                 r#"write-reply-ordering-groups is "5" and max-write-reply-ordering-groups is "4": the first must be per-publisher or a whole number from 1 to the second"#
             ]],
         );
-        for bad in [
-            "-1",
-            "+4",
-            "1.5",
-            "1e3",
-            "",
-            "four",
-            "true",
-            "0x4",
-            "per publisher",
-            "99999999999999999999",
-        ] {
+        for bad in ["-1", "+4", "1.5", "1e3", "", "four", "true", "0x4", "per publisher", "99999999999999999999"] {
             let error = groups(Some(bad), Some("77")).unwrap_err().to_string();
             assert!(error.contains("write-reply-ordering-groups is"), "{error}");
             assert!(error.contains(&format!("{bad:?}")), "{error}");
-            assert!(
-                error.contains(r#"max-write-reply-ordering-groups is "77""#),
-                "{error}"
-            );
+            assert!(error.contains(r#"max-write-reply-ordering-groups is "77""#), "{error}");
         }
     }
 
@@ -158,8 +139,7 @@ mod tests {
         assert_eq!(writes_in_flight(None).unwrap(), 8);
         assert_eq!(writes_in_flight(Some("1")).unwrap(), 1);
         let error = writes_in_flight(Some("0")).unwrap_err().to_string();
-        expect![[r#"max-writes-in-flight is "0": it must be a whole number from 1 to 1024"#]]
-            .assert_eq(&error);
+        expect![[r#"max-writes-in-flight is "0": it must be a whole number from 1 to 1024"#]].assert_eq(&error);
         assert!(writes_in_flight(Some("1025")).is_err());
         assert!(writes_in_flight(Some("auto")).is_err());
     }

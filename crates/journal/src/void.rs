@@ -13,9 +13,7 @@ use std::ops::Range;
 use arioso_stream::Sequence;
 
 use crate::entry::{BatchNumber, Level, NO_PUBLISHER, SequenceRange, Ticket};
-use crate::flight::{
-    Held, HeldKind, State, WAIT_BATCH, WAIT_CONDITION, WAIT_JUDGEMENT, WAIT_PREVIOUS,
-};
+use crate::flight::{Held, HeldKind, State, WAIT_BATCH, WAIT_CONDITION, WAIT_JUDGEMENT, WAIT_PREVIOUS};
 use crate::groups::Group;
 use crate::ledger::{Busy, Ledger};
 
@@ -86,10 +84,7 @@ pub(crate) struct Voids {
 
 impl Voids {
     pub(crate) fn assert_all_taken(&self) {
-        assert!(
-            self.marked.is_empty(),
-            "a void request waits: it is taken before anything is entered"
-        );
+        assert!(self.marked.is_empty(), "a void request waits: it is taken before anything is entered");
         assert!(
             self.unjudged == 0,
             "{} answers wait to be judged again: they are judged before anything is entered",
@@ -130,11 +125,7 @@ impl Ledger {
 
     fn mark(&mut self, ticket: Ticket) {
         let held = self.flight.get_mut(ticket);
-        assert!(
-            held.state == State::Open,
-            "sequence {} is settled and can't become void",
-            held.first
-        );
+        assert!(held.state == State::Open, "sequence {} is settled and can't become void", held.first);
         // A refusal that left behind a `sequenced` reply stands; what follows it does not.
         if held.kind != HeldKind::Answer || !held.replied {
             held.state = State::Voiding;
@@ -218,16 +209,9 @@ impl Ledger {
         );
         let entries_max = 2 * self.entries_max();
         if self.flight.len() >= entries_max {
-            return Err(Busy {
-                entries: self.flight.len(),
-                entries_max,
-            });
+            return Err(Busy { entries: self.flight.len(), entries_max });
         }
-        assert!(
-            first > self.flight.last(),
-            "sequence {first} is entered after {}",
-            self.flight.last()
-        );
+        assert!(first > self.flight.last(), "sequence {first} is entered after {}", self.flight.last());
         let record = Held {
             tag: 0,
             first_publisher_sequence: 0,
@@ -263,8 +247,7 @@ impl Ledger {
 
     fn take_record(&mut self, ticket: Ticket) -> Vec<Ticket> {
         let at = self.voids.records.iter().position(|(t, _)| *t == ticket);
-        at.map(|at| self.voids.records.swap_remove(at).1)
-            .unwrap_or_default()
+        at.map(|at| self.voids.records.swap_remove(at).1).unwrap_or_default()
     }
 
     /// The void record itself was not written: what it held is asked for again.
@@ -320,10 +303,7 @@ impl Ledger {
 
     /// Tells what judging an answer again came to.
     pub fn judged(&mut self, ticket: Ticket, judgement: Judgement) {
-        assert!(
-            self.flight.get(ticket).waits & WAIT_JUDGEMENT != 0,
-            "nobody asked for a judgement"
-        );
+        assert!(self.flight.get(ticket).waits & WAIT_JUDGEMENT != 0, "nobody asked for a judgement");
         match judgement {
             Judgement::Anew => {
                 let last = self.flight.next_of_publisher(ticket).is_none();
@@ -332,11 +312,7 @@ impl Ledger {
                 self.flight.get_mut(ticket).silent = true;
                 self.release(ticket, WAIT_JUDGEMENT);
             }
-            Judgement::Answer {
-                code,
-                detail,
-                conditioned_on,
-            } => match self.rests_on(conditioned_on) {
+            Judgement::Answer { code, detail, conditioned_on } => match self.rests_on(conditioned_on) {
                 Some(on) if on > ticket => self.withdraw(ticket),
                 on => {
                     self.voids.unjudged -= 1;

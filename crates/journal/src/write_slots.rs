@@ -31,11 +31,7 @@ impl WriteSlots {
 
     /// A write was submitted.
     pub fn take(&mut self) {
-        assert!(
-            self.taken < self.max,
-            "all {} write slots are taken",
-            self.max
-        );
+        assert!(self.taken < self.max, "all {} write slots are taken", self.max);
         self.taken += 1;
     }
 
@@ -72,12 +68,7 @@ mod tests {
     use super::*;
 
     /// The writes that leave until the slots are taken, each told by its groups.
-    fn writes(
-        max: u32,
-        taken: u32,
-        waiting: &[(&'static str, u64)],
-        bytes_max: u64,
-    ) -> Vec<String> {
+    fn writes(max: u32, taken: u32, waiting: &[(&'static str, u64)], bytes_max: u64) -> Vec<String> {
         let mut slots = WriteSlots::new(max);
         (0..taken).for_each(|_| slots.take());
         let mut waiting = waiting;

@@ -57,18 +57,11 @@ pub struct Threads {
 
 impl Threads {
     /// Starts them. `lost` turns true when the journal is lost.
-    pub fn start(
-        log: Log<Local>,
-        refill: Refill,
-        node: Arc<Node>,
-        lost: watch::Sender<bool>,
-    ) -> io::Result<Threads> {
+    pub fn start(log: Log<Local>, refill: Refill, node: Arc<Node>, lost: watch::Sender<bool>) -> io::Result<Threads> {
         let desk = Arc::new(Desk::default());
         let (hand, take) = sync_channel(JOBS_MAX + 1);
         let (own, shared) = (Arc::clone(&node), Arc::clone(&desk));
-        let jobs = std::thread::Builder::new()
-            .name("arioso-jobs".into())
-            .spawn(move || work(&take, &own, &shared))?;
+        let jobs = std::thread::Builder::new().name("arioso-jobs".into()).spawn(move || work(&take, &own, &shared))?;
         let (own, shared) = (Arc::clone(&node), Arc::clone(&desk));
         let log = std::thread::Builder::new().name("arioso-log".into()).spawn(move || {
             let ended = run(log, refill, &own, &shared, &hand);
@@ -176,14 +169,7 @@ struct Out {
 }
 
 /// Takes results in, hands tasks out, and tells the engine how much room there is.
-fn attend(
-    log: &mut Log<Local>,
-    refill: &mut Refill,
-    node: &Node,
-    desk: &Desk,
-    hand: &SyncSender<Task>,
-    out: &mut Out,
-) {
+fn attend(log: &mut Log<Local>, refill: &mut Refill, node: &Node, desk: &Desk, hand: &SyncSender<Task>, out: &mut Out) {
     if let Some(bytes) = node.engine.lock().take_wanted() {
         // What it answers is told below, by the room there is.
         let _ = log.backend().room_for(bytes.min(arioso_store::batch::BATCH_BYTES_MAX as u64));

@@ -39,21 +39,19 @@ pub use error::WireError;
 pub use filters::{FILTER_BYTES_MAX, FILTERS_MAX, FilterPieces, encode_subscribe};
 pub use frame::Frame;
 pub use list::{Filters, Kind, List, ListBody, ListWriter};
-pub use opening::{
-    ErrorFrame, Goodbye, Hello, MAGIC, Ping, Pong, VERSION, VERSION_MIN, Welcome, negotiate,
-};
+pub use opening::{ErrorFrame, Goodbye, Hello, MAGIC, Ping, Pong, VERSION, VERSION_MIN, Welcome, negotiate};
 pub use publishing::{
-    AckLevel, ClosePublisher, Closed, Condition, OpenPublisher, Publish, PublisherOpened, Replies,
-    Reply, ReplyRows, Skip, TopicNames, Topics, publish_prefix, publish_prefix_bytes,
+    AckLevel, ClosePublisher, Closed, Condition, OpenPublisher, Publish, PublisherOpened, Replies, Reply, ReplyRows,
+    Skip, TopicNames, Topics, publish_prefix, publish_prefix_bytes,
 };
 pub use reader::FrameReader;
 pub use requests::{
-    Answer, CursorRow, CursorRows, ExplainRow, ExplainRows, PublisherRow, PublisherRows, Request,
-    Rows, StatusRow, StatusRows, TopicRow, TopicRows,
+    Answer, CursorRow, CursorRows, ExplainRow, ExplainRows, PublisherRow, PublisherRows, Request, Rows, StatusRow,
+    StatusRows, TopicRow, TopicRows,
 };
 pub use subscribing::{
-    Begin, Block, Credit, Deliver, Ended, GoOn, MoreFilters, Names, Safe, Subscribe, Subscribed,
-    Trimmed, Unsubscribe, deliver_parts, encode_deliver,
+    Begin, Block, Credit, Deliver, Ended, GoOn, MoreFilters, Names, Safe, Subscribe, Subscribed, Trimmed, Unsubscribe,
+    deliver_parts, encode_deliver,
 };
 pub use text::{Blob, Text};
 

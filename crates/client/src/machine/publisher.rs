@@ -18,8 +18,8 @@ use arioso_stream::Record;
 use arioso_stream::Sequence;
 use arioso_stream::record::{FLAG_ATOMIC_FIRST, FLAG_ATOMIC_LAST};
 use arioso_wire::{
-    AckLevel, Body, ClosePublisher, Code, Condition, ErrorFrame, OpenPublisher, PublisherOpened,
-    Reply, Text, publish_prefix, publish_prefix_bytes,
+    AckLevel, Body, ClosePublisher, Code, Condition, ErrorFrame, OpenPublisher, PublisherOpened, Reply, Text,
+    publish_prefix, publish_prefix_bytes,
 };
 use bytes::{Bytes, BytesMut};
 
@@ -282,15 +282,10 @@ impl Publisher {
             self.seal();
         }
         self.push_record(topic, message, 0, record_bytes);
-        let condition = message.condition.map(|condition| Condition {
-            sequence: condition.newest,
-            filter: condition.filter.into(),
-        });
-        let tail = self.tail.get_or_insert(Tail {
-            first: self.next,
-            messages: 0,
-            level: message.level,
-        });
+        let condition = message
+            .condition
+            .map(|condition| Condition { sequence: condition.newest, filter: condition.filter.into() });
+        let tail = self.tail.get_or_insert(Tail { first: self.next, messages: 0, level: message.level });
         tail.messages += 1;
         self.next += 1;
         if condition.is_some() {
@@ -312,10 +307,9 @@ impl Publisher {
             self.push_record(*topic, message, flags, *record_bytes);
         }
         let (_, message, _) = &messages[0];
-        let condition = message.condition.map(|condition| Condition {
-            sequence: condition.newest,
-            filter: condition.filter.into(),
-        });
+        let condition = message
+            .condition
+            .map(|condition| Condition { sequence: condition.newest, filter: condition.filter.into() });
         self.tail = Some(Tail {
             first: self.next,
             messages: u32::try_from(messages.len()).expect("an atomic batch is bounded"),
@@ -391,8 +385,7 @@ impl Publisher {
     fn has_room(&self, messages: u32, bytes: usize, limits: &Limits) -> bool {
         let messages = self.flight_messages + u64::from(messages);
         let bytes = self.flight_bytes + bytes as u64;
-        self.flight.is_empty()
-            || (messages <= limits.window_messages && bytes <= limits.window_bytes)
+        self.flight.is_empty() || (messages <= limits.window_messages && bytes <= limits.window_bytes)
     }
 
     /// Writes what it has to say now, up to about `budget` bytes.
@@ -427,11 +420,7 @@ impl Publisher {
             self.start
         };
         self.opens = self.opens.saturating_add(1);
-        OpenPublisher {
-            next,
-            name: self.name.clone(),
-        }
-        .encode(self.id.0, out.buffer());
+        OpenPublisher { next, name: self.name.clone() }.encode(self.id.0, out.buffer());
         self.stage = Stage::Opening;
         self.at_server = true;
     }
@@ -470,11 +459,7 @@ impl Publisher {
     }
 
     /// The server opened it.
-    pub(crate) fn opened(
-        &mut self,
-        opened: &PublisherOpened,
-        events: &mut VecDeque<Event>,
-    ) -> Result<()> {
+    pub(crate) fn opened(&mut self, opened: &PublisherOpened, events: &mut VecDeque<Event>) -> Result<()> {
         if self.is_over() {
             return Ok(());
         }
@@ -505,12 +490,7 @@ impl Publisher {
     }
 
     /// The server answered consecutive messages.
-    pub(crate) fn reply(
-        &mut self,
-        reply: &Reply,
-        now: Duration,
-        events: &mut VecDeque<Event>,
-    ) -> Result<Replied> {
+    pub(crate) fn reply(&mut self, reply: &Reply, now: Duration, events: &mut VecDeque<Event>) -> Result<Replied> {
         if self.is_over() {
             return Ok(Replied::Fine);
         }
@@ -533,11 +513,7 @@ impl Publisher {
                 false => Some(reply),
             };
             if let Some(decides) = decides {
-                let taken = if front.atomic {
-                    front.messages
-                } else {
-                    messages
-                };
+                let taken = if front.atomic { front.messages } else { messages };
                 let block = front.split_front(taken);
                 if front.messages == 0 {
                     self.flight.pop_front();
@@ -562,24 +538,13 @@ impl Publisher {
     }
 
     /// What becomes of messages that got this reply.
-    fn outcome(
-        &mut self,
-        block: Block,
-        reply: &Reply,
-        now: Duration,
-        events: &mut VecDeque<Event>,
-    ) -> Replied {
+    fn outcome(&mut self, block: Block, reply: &Reply, now: Duration, events: &mut VecDeque<Event>) -> Replied {
         let messages = block.messages;
         let sequence = reply.sequence;
         match reply.code {
             Code::Ok => {
                 let last = Sequence(sequence.0.saturating_add(u64::from(messages) - 1));
-                let ack = Ack {
-                    sequence,
-                    last,
-                    messages,
-                    level: reply.level,
-                };
+                let ack = Ack { sequence, last, messages, level: reply.level };
                 self.answer(&block, Ok(ack), events);
             }
             code if code.keeps_number() => {
@@ -616,11 +581,7 @@ impl Publisher {
     fn answer(&mut self, block: &Block, outcome: Result<Ack>, events: &mut VecDeque<Event>) {
         self.answered += u64::from(block.messages);
         self.unanswered_bytes -= block.records.len() as u64;
-        events.push_back(Event::Answered {
-            publisher: self.id,
-            messages: block.messages,
-            outcome,
-        });
+        events.push_back(Event::Answered { publisher: self.id, messages: block.messages, outcome });
     }
 
     fn pause(&mut self, now: Duration, retry_after_ms: u32) {
@@ -643,12 +604,7 @@ impl Publisher {
     }
 
     /// The channel ended with an error.
-    pub(crate) fn channel_error(
-        &mut self,
-        error: &ErrorFrame,
-        now: Duration,
-        events: &mut VecDeque<Event>,
-    ) {
+    pub(crate) fn channel_error(&mut self, error: &ErrorFrame, now: Duration, events: &mut VecDeque<Event>) {
         self.at_server = false;
         let again = error.code.keeps_number() || matches!(error.code, Code::Failed | Code::Reopen);
         if again {
@@ -657,9 +613,7 @@ impl Publisher {
             return;
         }
         let error = match error.code {
-            Code::Fenced => Error::Fenced {
-                name: self.name.clone(),
-            },
+            Code::Fenced => Error::Fenced { name: self.name.clone() },
             _ => Error::refused(error),
         };
         self.fail(&error, events);
@@ -729,11 +683,7 @@ impl Publisher {
         while left > 0 {
             let messages = u32::try_from(left).unwrap_or(u32::MAX);
             left -= u64::from(messages);
-            events.push_back(Event::Answered {
-                publisher: self.id,
-                messages,
-                outcome: Err(error.clone()),
-            });
+            events.push_back(Event::Answered { publisher: self.id, messages, outcome: Err(error.clone()) });
         }
         self.answered = self.next;
         self.unanswered_bytes = 0;
@@ -745,10 +695,7 @@ impl Publisher {
         self.tail = None;
         self.buffer = BytesMut::new();
         self.stage = Stage::Over(error.clone());
-        events.push_back(Event::PublisherOver {
-            publisher: self.id,
-            error: error.clone(),
-        });
+        events.push_back(Event::PublisherOver { publisher: self.id, error: error.clone() });
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -763,10 +710,7 @@ impl Publisher {
 
 /// Whether a frame of these records fits what the server takes.
 pub(crate) fn check_frame(bytes: usize, condition: Option<&str>, limits: &Limits) -> Result<()> {
-    let condition = condition.map(|filter| Condition {
-        sequence: Sequence::ZERO,
-        filter: filter.into(),
-    });
+    let condition = condition.map(|filter| Condition { sequence: Sequence::ZERO, filter: filter.into() });
     let frame_bytes = publish_prefix_bytes(condition.as_ref()) + bytes;
     if frame_bytes <= limits.frame_bytes {
         return Ok(());

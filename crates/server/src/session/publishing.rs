@@ -7,7 +7,7 @@ use arioso_stream::filter::Filter;
 use arioso_stream::order::PublisherKey;
 use arioso_stream::record::{Extensions, FLAG_CONDITIONAL, Record};
 use arioso_wire::{
-    AckLevel, CHANNEL_TOPICS, Code, Closed, Frame, ListWriter, OpenPublisher, Publish, PublisherOpened, Replies, Rows,
+    AckLevel, CHANNEL_TOPICS, Closed, Code, Frame, ListWriter, OpenPublisher, Publish, PublisherOpened, Replies, Rows,
     Text, Topics,
 };
 
@@ -251,7 +251,8 @@ impl Session {
         let wants = publish.condition.as_ref().map(|condition| condition.sequence);
         let told = if flags & FLAG_CONDITIONAL != 0 { named } else { None };
         let condition_fits = named == told && (named.is_none() || named == wants);
-        let extensions_fit = record.extension_bytes().is_empty() || Extensions(record.extension_bytes()).all(|e| e.is_ok());
+        let extensions_fit =
+            record.extension_bytes().is_empty() || Extensions(record.extension_bytes()).all(|e| e.is_ok());
         if flags & !FLAG_CONDITIONAL != 0 || !condition_fits || !extensions_fit {
             return Some(Code::BadRecord);
         }
@@ -364,7 +365,9 @@ impl Session {
         if let Some(publisher) = self.publishers.get_mut(&channel) {
             for row in rows.iter() {
                 let through = row.first + u64::from(row.messages) - 1;
-                while let Some((_, messages, bytes)) = publisher.unanswered.pop_front_if(|(last, _, _)| *last <= through) {
+                while let Some((_, messages, bytes)) =
+                    publisher.unanswered.pop_front_if(|(last, _, _)| *last <= through)
+                {
                     publisher.messages -= u64::from(messages);
                     publisher.bytes -= bytes as u64;
                 }
@@ -407,11 +410,8 @@ impl Session {
 }
 
 fn push_opened(channel: u16, publisher: &Channel, out: &mut Output) {
-    let opened = PublisherOpened {
-        publisher: publisher.key.0,
-        epoch: publisher.epoch,
-        last_consumed: publisher.last_consumed,
-    };
+    let opened =
+        PublisherOpened { publisher: publisher.key.0, epoch: publisher.epoch, last_consumed: publisher.last_consumed };
     out.push(channel, &Frame::PublisherOpened(opened));
 }
 
