@@ -873,3 +873,49 @@ fn a_reply_out_of_turn_ends_the_connection_and_nothing_else() {
         > 1 publish 1: m1 m2
     "#]]);
 }
+
+#[test]
+fn blocks_made_for_longer_frames_are_cut_to_what_this_server_takes() {
+    let mut world = World::with(Options {
+        window_bytes: 1 << 20,
+        ..options()
+    });
+    world.connect();
+    let orders = world.publisher("orders", 0);
+    let long = vec![b'x'; 60_000];
+    world.cut();
+    for _ in 0..4 {
+        let message = Message::new(&long);
+        world.client.publish(orders, "a/b", &message).unwrap();
+    }
+    world.dial();
+    let short = Welcome {
+        frame_bytes_max: 128 << 10,
+        ..welcome()
+    };
+    world.serve(0, short);
+    world.log.clear();
+    world.opened(1, 2, 0);
+    // From now on blocks are made shorter.
+    for _ in 0..4 {
+        let message = Message::new(&long);
+        world.client.publish(orders, "a/b", &message).unwrap();
+    }
+    world.pump();
+    let short = Welcome {
+        frame_bytes_max: (128 << 10) - 1,
+        ..welcome()
+    };
+    world.check(expect![[r#"
+        < 1 publisher opened epoch 2 last 0
+        * 1 opened epoch 2
+        > 1 publish 1: long long
+        > 1 publish 3: long long
+        > 1 publish 5: long long
+        > 1 publish 7: long long
+    "#]]);
+    world.cut();
+    world.dial();
+    world.serve(0, short);
+    assert!(world.log.ends_with("* drop\n"), "{}", world.log);
+}
