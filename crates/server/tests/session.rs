@@ -329,7 +329,7 @@ fn a_failed_write_voids_what_came_after_it_from_its_publisher_and_nothing_else()
     bus.commit();
     assert_eq!(shown(&a.hear(&bus)), ["1 replies 1x1 failed 0, 2x1 failed 0"]);
     assert_eq!(shown(&reader.hear(&bus)).last().unwrap(), "1 deliver through 6: 5:b1");
-    assert_eq!(shown(&a.open(&mut bus, 1, "a")), ["1 opened epoch 2 last 2"]);
+    assert_eq!(shown(&a.open(&mut bus, 1, "a")), ["1 opened epoch 2 last 0"]);
 }
 
 #[test]

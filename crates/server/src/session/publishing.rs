@@ -75,10 +75,12 @@ impl Session {
         open: &OpenPublisher,
         out: &mut Output,
     ) -> Result<(), (Code, String)> {
-        if let Some(publisher) = self.publishers.get(&channel)
-            && !publisher.named
+        if let Some(before) = self.publishers.get(&channel)
+            && (!before.named || open.name.is_empty())
         {
-            return Err((Code::BadFrame, format!("channel {channel} is an anonymous publisher already")));
+            // Opening again: an anonymous publisher begins anew.
+            let one = std::iter::once((channel, before.key, before.epoch));
+            self.node.engine.lock().release_publishers(self.number, one);
         }
         if open.name.len() > 255 || open.name.chars().any(char::is_control) {
             let text = "a publisher's name has at most 255 bytes and no control character";

@@ -281,7 +281,7 @@ impl Order {
         self.control(now, &build::void(ranges), record::FLAG_VOID)
     }
 
-    /// Messages of the publisher in these ranges are void: a retry of them is `not stored`, its epoch is closed.
+    /// Messages of the publisher in these ranges are void: its epoch is closed, and their numbers are due again in the next one.
     pub fn void_published(&mut self, publisher: u32, ranges: &[(Sequence, Sequence)]) {
         self.publishers.void(publisher, ranges);
     }
