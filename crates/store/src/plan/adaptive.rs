@@ -189,7 +189,7 @@ impl<'a> Search<'a> {
         self.packer.begin(self.price, self.bytes_max);
         for at in span.items.0..span.items.1 {
             let item = self.items[at as usize];
-            match item.inner(self.tree).filter(|child| self.is_split(*child)) {
+            match item.inner().filter(|child| self.is_split(*child)) {
                 Some(child) => {
                     apart.cost += self.split[child.at()].cost;
                     apart.stores += self.split[child.at()].stores;
@@ -233,10 +233,7 @@ impl<'a> Search<'a> {
             let span = self.span(node);
             let (packed, _) = self.pack(span);
             let items = &self.items[span.items.0 as usize..span.items.1 as usize];
-            let is_split = |item: &&Item| {
-                item.inner(self.tree)
-                    .is_some_and(|child| self.is_split(child))
-            };
+            let is_split = |item: &&Item| item.inner().is_some_and(|child| self.is_split(child));
             open.extend(items.iter().filter(is_split).map(|item| item.part.node));
             let mut runs = vec![Vec::new(); packed.bundles as usize + 1];
             for (run, places) in self.packer.runs() {
@@ -262,7 +259,7 @@ impl<'a> Search<'a> {
         let (items_from, inner_from) = (self.items.len() as u32, self.inner.len() as u32);
         let items = items_of(self.tree, self.demand, node);
         self.inner
-            .extend(items.iter().filter_map(|item| item.inner(self.tree)));
+            .extend(items.iter().filter_map(|item| item.inner()));
         self.items.extend(items);
         let span = Span {
             items: (items_from, self.items.len() as u32),

@@ -101,10 +101,7 @@ impl Search<'_> {
         let sets = 1usize << items.len();
         let below: Vec<Vec<Option<Found>>> = items
             .iter()
-            .map(|item| {
-                item.inner(self.tree)
-                    .map_or(Vec::new(), |child| self.split(child))
-            })
+            .map(|item| item.inner().map_or(Vec::new(), |child| self.split(child)))
             .collect();
         let together = self.partitions(&items);
         // Children in a set, each split: the set without its first, and the first.

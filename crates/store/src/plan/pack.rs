@@ -20,6 +20,8 @@ pub(super) struct Item {
     /// How often it or something in it is read.
     pub weight: f64,
     pub bytes: f64,
+    /// Whether something lies below it, by which it can be split.
+    splits: bool,
 }
 
 impl Item {
@@ -32,6 +34,7 @@ impl Item {
             part,
             weight: demand.all(node),
             bytes: tree.bytes(node) as f64,
+            splits: !tree.is_leaf(node),
         }
     }
 
@@ -44,13 +47,13 @@ impl Item {
             part,
             weight: demand.own(node) as f64,
             bytes: tree.row_bytes(row) as f64,
+            splits: false,
         }
     }
 
     /// The node, if the item is one that can be split.
-    pub fn inner(&self, tree: &TopicTree) -> Option<NodeId> {
-        (self.part.extent == Extent::Subtree && !tree.is_leaf(self.part.node))
-            .then_some(self.part.node)
+    pub fn inner(&self) -> Option<NodeId> {
+        self.splits.then_some(self.part.node)
     }
 
     /// Bytes per read; what nobody reads comes last.

@@ -221,7 +221,7 @@ impl<'a> Polish<'a> {
         let mut items = self.bundles[at].items.clone();
         let mut nodes = Vec::new();
         while let [item] = &items[..] {
-            let Some(node) = item.inner(self.tree) else {
+            let Some(node) = item.inner() else {
                 break;
             };
             nodes.push(node);

@@ -127,7 +127,7 @@ fn greedy_bundles(tree: &TopicTree, demand: &Demand, limit: u64, most: usize) ->
     while let Some(node) = open.pop().filter(|_| bundles.len() <= most) {
         let (split, mut whole): (Vec<Item>, Vec<Item>) = items_of(tree, demand, node)
             .into_iter()
-            .partition(|item| item.inner(tree).is_some_and(splits));
+            .partition(|item| item.inner().is_some_and(splits));
         open.extend(split.iter().map(|item| item.part.node));
         whole.sort_by(|a, b| b.bytes.total_cmp(&a.bytes).then(a.part.cmp(&b.part)));
         // Bundles with room left, by number; the first that fits is looked for among a few.

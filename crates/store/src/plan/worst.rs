@@ -70,7 +70,14 @@ struct Search<'a> {
     limit: f64,
     bytes_max: u64,
     /// The items of every node looked at so far, in the orders they are packed in.
-    orders: Vec<Option<Vec<Box<[Item]>>>>,
+    orders: Vec<Option<Vec<Box<[Entry]>>>>,
+}
+
+/// An item with what packing needs of it at hand: lists of a million are gone through many times.
+#[derive(Clone, Copy)]
+struct Entry {
+    item: Item,
+    fill: Fill,
 }
 
 /// A packing: the number of bundles, and the bundle of stretches of the items in one of their orders.
@@ -121,9 +128,7 @@ impl Search<'_> {
     }
 
     fn is_whole(&self, item: &Item) -> bool {
-        !item
-            .inner(self.tree)
-            .is_some_and(|child| self.is_split(child))
+        !item.inner().is_some_and(|child| self.is_split(child))
     }
 
     fn fill_of(&self, item: &Item) -> Fill {
@@ -173,7 +178,8 @@ impl Search<'_> {
             let packed = self.pack(node);
             let mut lists = vec![Vec::new(); packed.bundles as usize];
             for (places, bundle) in packed.placed {
-                lists[bundle as usize].extend_from_slice(&self.items(node, packed.order)[places]);
+                let entries = &self.items(node, packed.order)[places];
+                lists[bundle as usize].extend(entries.iter().map(|entry| entry.item));
             }
             bundles.extend(lists.into_iter().map(|mut items| {
                 super::pack::sort_items(&mut items);
@@ -197,7 +203,7 @@ impl Search<'_> {
             let below: Vec<NodeId> = self
                 .items(node, 0)
                 .iter()
-                .filter_map(|item| item.inner(self.tree))
+                .filter_map(|entry| entry.item.inner())
                 .collect();
             open.extend(below.into_iter().filter(|child| self.is_split(*child)));
         }
@@ -206,11 +212,15 @@ impl Search<'_> {
     /// Packs the whole parts of a node into bundles: the best of the orders tried.
     fn pack(&mut self, node: NodeId) -> Packed {
         self.order(node);
-        let whole: Vec<usize> = (0..self.items(node, 0).len())
-            .filter(|place| self.is_whole(&self.items(node, 0)[*place]))
-            .collect();
-        if whole.len() <= EXACT_ITEMS_MAX && self.tree.len() <= EXACT_NODES_MAX {
-            return self.pack_exactly(node, &whole);
+        if self.tree.len() <= EXACT_NODES_MAX {
+            let items = self.items(node, 0).iter().enumerate();
+            let whole = items
+                .filter(|(_, entry)| self.is_whole(&entry.item))
+                .map(|(place, _)| place);
+            let whole: Vec<usize> = whole.take(EXACT_ITEMS_MAX + 1).collect();
+            if whole.len() <= EXACT_ITEMS_MAX {
+                return self.pack_exactly(node, &whole);
+            }
         }
         let tries = self.orders[node.at()].as_ref().map_or(0, Vec::len);
         let packed = (0..tries).map(|order| self.pack_in(node, order));
@@ -233,7 +243,7 @@ impl Search<'_> {
         let mut best = vec![(0u32, 0usize); sets];
         for set in 1..sets {
             let lowest = set & set.wrapping_neg();
-            let item = self.fill_of(&self.items(node, 0)[places[lowest.trailing_zeros() as usize]]);
+            let item = self.items(node, 0)[places[lowest.trailing_zeros() as usize]].fill;
             fill[set] = fill[set ^ lowest].with(item);
             best[set] = (best[set ^ lowest].0 + 1, lowest);
             let others = set ^ lowest;
@@ -302,15 +312,14 @@ impl Search<'_> {
 
     /// The whole items of a list, small ones together: a few at a time are as good as one by one, and
     /// there may be a million.
-    fn stretches(&self, items: &[Item]) -> Vec<(Range<usize>, Fill)> {
+    fn stretches(&self, entries: &[Entry]) -> Vec<(Range<usize>, Fill)> {
         let mut stretches: Vec<(Range<usize>, Fill)> = Vec::new();
-        for (place, item) in items.iter().enumerate() {
+        for (place, Entry { item, fill }) in entries.iter().enumerate() {
             if !self.is_whole(item) {
                 continue;
             }
-            let fill = self.fill_of(item);
             if let Some((places, last)) = stretches.last_mut() {
-                let both = last.with(fill);
+                let both = last.with(*fill);
                 let many = Fill {
                     bytes: both.bytes.saturating_mul(STRETCH),
                     ..both
@@ -321,12 +330,12 @@ impl Search<'_> {
                     continue;
                 }
             }
-            stretches.push((place..place + 1, fill));
+            stretches.push((place..place + 1, *fill));
         }
         stretches
     }
 
-    fn items(&self, node: NodeId, order: usize) -> &[Item] {
+    fn items(&self, node: NodeId, order: usize) -> &[Entry] {
         self.orders[node.at()]
             .as_ref()
             .and_then(|orders| orders.get(order))
@@ -340,22 +349,22 @@ impl Search<'_> {
         if self.orders[node.at()].is_some() {
             return;
         }
-        let items: Vec<Item> = items_of(self.tree, self.demand, node);
+        let entries: Vec<Entry> = items_of(self.tree, self.demand, node)
+            .into_iter()
+            .map(|item| Entry {
+                item,
+                fill: self.fill_of(&item),
+            })
+            .collect();
         let sorted = |by: fn(&Fill) -> (u64, u64)| {
-            let mut keyed: Vec<_> = items
-                .iter()
-                .map(|item| (by(&self.fill_of(item)), item))
-                .collect();
-            keyed.sort_unstable_by_key(|(key, item)| (*key, item.part));
-            keyed
-                .into_iter()
-                .map(|(_, item)| *item)
-                .collect::<Box<[Item]>>()
+            let mut sorted: Box<[Entry]> = entries.as_slice().into();
+            sorted.sort_unstable_by_key(|entry| (by(&entry.fill), entry.item.part));
+            sorted
         };
         let by_bytes = |fill: &Fill| (u64::MAX - fill.bytes, fill.least);
         let by_least = |fill: &Fill| (fill.least, fill.bytes);
         let orders = match self.aim {
-            _ if items.len() <= ORDERS_ITEMS_MAX => {
+            _ if entries.len() <= ORDERS_ITEMS_MAX => {
                 vec![
                     sorted(by_bytes),
                     sorted(by_least),
