@@ -40,6 +40,8 @@ pub enum Verb {
     /// Lists or drops named publishers
     #[command(after_help = "Examples:\n  arioso publishers list\n  arioso publishers drop sensor-7")]
     Publishers(PublishersArgs),
+    /// Shows split plans of a topic tree side by side, as a table or on a page
+    Lab(arioso_lab::LabArgs),
     /// Prints a completion script for a shell
     #[command(after_help = "Examples:\n  arioso completions bash > /etc/bash_completion.d/arioso")]
     Completions {

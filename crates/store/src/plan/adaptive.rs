@@ -110,7 +110,10 @@ impl<'a> Search<'a> {
                 break;
             }
         }
-        let budget = Budget { store_bytes_max, ..*budget };
+        let budget = Budget {
+            store_bytes_max,
+            ..*budget
+        };
         let under = self.polished(few, &budget);
         if left.is_some_and(|left| left <= budget.stores_max / NEAR) {
             return under.0;
@@ -142,7 +145,11 @@ impl<'a> Search<'a> {
         }
         while high - low > 1 + low / 1024 {
             let middle = low.midpoint(high);
-            if fits(middle) { high = middle } else { low = middle }
+            if fits(middle) {
+                high = middle
+            } else {
+                low = middle
+            }
         }
         self.bytes_max = high as f64;
         high
@@ -170,7 +177,10 @@ impl<'a> Search<'a> {
         }
         let (packed, apart) = self.pack(span);
         let fixed = self.demand.subtree(node) as f64 * self.tree.bytes(node) as f64;
-        self.split[node.at()] = Split { cost: fixed + packed.cost + apart.cost, stores: packed.bundles + apart.stores };
+        self.split[node.at()] = Split {
+            cost: fixed + packed.cost + apart.cost,
+            stores: packed.bundles + apart.stores,
+        };
     }
 
     /// Packs the parts of a node; those that are split themselves are added up.
@@ -179,7 +189,7 @@ impl<'a> Search<'a> {
         self.packer.begin(self.price, self.bytes_max);
         for at in span.items.0..span.items.1 {
             let item = self.items[at as usize];
-            match item.inner(self.tree).filter(|child| self.is_split(*child)) {
+            match item.inner().filter(|child| self.is_split(*child)) {
                 Some(child) => {
                     apart.cost += self.split[child.at()].cost;
                     apart.stores += self.split[child.at()].stores;
@@ -193,7 +203,8 @@ impl<'a> Search<'a> {
     /// Whether splitting could pay: into two stores at least, it saves no more than all the waste.
     fn may_split(&self, node: NodeId) -> bool {
         !self.tree.is_leaf(node)
-            && (self.demand.waste_alone(self.tree, node) > self.price || self.tree.bytes(node) as f64 > self.bytes_max)
+            && (self.demand.waste_alone(self.tree, node) > self.price
+                || self.tree.bytes(node) as f64 > self.bytes_max)
     }
 
     /// Whether a node is split in the latest pass.
@@ -212,14 +223,17 @@ impl<'a> Search<'a> {
         let mut bundles = Vec::new();
         let mut open = vec![NodeId::ROOT];
         if !self.is_split(NodeId::ROOT) {
-            bundles.push(Bundle::new(None, vec![Item::whole(self.tree, self.demand, NodeId::ROOT)]));
+            bundles.push(Bundle::new(
+                None,
+                vec![Item::whole(self.tree, self.demand, NodeId::ROOT)],
+            ));
             open.clear();
         }
         while let Some(node) = open.pop() {
             let span = self.span(node);
             let (packed, _) = self.pack(span);
             let items = &self.items[span.items.0 as usize..span.items.1 as usize];
-            let is_split = |item: &&Item| item.inner(self.tree).is_some_and(|child| self.is_split(child));
+            let is_split = |item: &&Item| item.inner().is_some_and(|child| self.is_split(child));
             open.extend(items.iter().filter(is_split).map(|item| item.part.node));
             let mut runs = vec![Vec::new(); packed.bundles as usize + 1];
             for (run, places) in self.packer.runs() {
@@ -230,7 +244,8 @@ impl<'a> Search<'a> {
         }
         debug_assert!(bundles.iter().all(|bundle| {
             bundle.items.iter().all(|item| {
-                item.part.extent == super::Extent::Own || scope_of(self.tree, item.part.node) == bundle.scope
+                item.part.extent == super::Extent::Own
+                    || scope_of(self.tree, item.part.node) == bundle.scope
             })
         }));
         bundles
@@ -243,9 +258,13 @@ impl<'a> Search<'a> {
         }
         let (items_from, inner_from) = (self.items.len() as u32, self.inner.len() as u32);
         let items = items_of(self.tree, self.demand, node);
-        self.inner.extend(items.iter().filter_map(|item| item.inner(self.tree)));
+        self.inner
+            .extend(items.iter().filter_map(|item| item.inner()));
         self.items.extend(items);
-        let span = Span { items: (items_from, self.items.len() as u32), inner: (inner_from, self.inner.len() as u32) };
+        let span = Span {
+            items: (items_from, self.items.len() as u32),
+            inner: (inner_from, self.inner.len() as u32),
+        };
         self.spans[node.at()] = Some(span);
         span
     }

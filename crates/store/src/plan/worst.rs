@@ -26,8 +26,14 @@ const EXACT_NODES_MAX: usize = 10_000;
 
 /// The bundles for an aim, at the lowest limit the budget allows.
 pub(super) fn bundles(tree: &TopicTree, demand: &Demand, budget: &Budget, aim: Aim) -> Vec<Bundle> {
-    let mut search =
-        Search { tree, demand, aim, limit: 0.0, bytes_max: budget.store_bytes_max, orders: vec![None; tree.len()] };
+    let mut search = Search {
+        tree,
+        demand,
+        aim,
+        limit: 0.0,
+        bytes_max: budget.store_bytes_max,
+        orders: vec![None; tree.len()],
+    };
     let most = budget.stores_max;
     // No read is beyond this limit, so that only the largest size makes stores.
     let loosest = tree.bytes(NodeId::ROOT) as f64 * 2.0 + 2.0;
@@ -42,11 +48,18 @@ pub(super) fn bundles(tree: &TopicTree, demand: &Demand, budget: &Budget, aim: A
             break;
         }
         search.limit = (good * bad).sqrt();
-        if search.stores(most) <= most { good = search.limit } else { bad = search.limit }
+        if search.stores(most) <= most {
+            good = search.limit
+        } else {
+            bad = search.limit
+        }
     }
     search.limit = good;
     let bundles = search.collect();
-    let budget = Budget { store_bytes_max: search.bytes_max, ..*budget };
+    let budget = Budget {
+        store_bytes_max: search.bytes_max,
+        ..*budget
+    };
     Polish::new(tree, demand, &budget, bundles).fill_only()
 }
 
@@ -57,7 +70,14 @@ struct Search<'a> {
     limit: f64,
     bytes_max: u64,
     /// The items of every node looked at so far, in the orders they are packed in.
-    orders: Vec<Option<Vec<Box<[Item]>>>>,
+    orders: Vec<Option<Vec<Box<[Entry]>>>>,
+}
+
+/// An item with what packing needs of it at hand: lists of a million are gone through many times.
+#[derive(Clone, Copy)]
+struct Entry {
+    item: Item,
+    fill: Fill,
 }
 
 /// A packing: the number of bundles, and the bundle of stretches of the items in one of their orders.
@@ -77,7 +97,10 @@ struct Fill {
 
 impl Fill {
     fn with(self, other: Fill) -> Fill {
-        Fill { bytes: self.bytes + other.bytes, least: self.least.min(other.least) }
+        Fill {
+            bytes: self.bytes + other.bytes,
+            least: self.least.min(other.least),
+        }
     }
 }
 
@@ -97,22 +120,34 @@ impl Search<'_> {
     }
 
     fn is_split(&self, node: NodeId) -> bool {
-        let whole = Fill { bytes: self.tree.bytes(node), least: self.demand.least(node) };
+        let whole = Fill {
+            bytes: self.tree.bytes(node),
+            least: self.demand.least(node),
+        };
         !self.tree.is_leaf(node) && !self.keeps(whole)
     }
 
     fn is_whole(&self, item: &Item) -> bool {
-        !item.inner(self.tree).is_some_and(|child| self.is_split(child))
+        !item.inner().is_some_and(|child| self.is_split(child))
     }
 
     fn fill_of(&self, item: &Item) -> Fill {
         let node = item.part.node;
         match item.part.extent {
             Extent::Own => {
-                let bytes = self.tree.row(node).map_or(0, |row| self.tree.row_bytes(row));
-                Fill { bytes, least: self.demand.least_own(self.tree, node) }
+                let bytes = self
+                    .tree
+                    .row(node)
+                    .map_or(0, |row| self.tree.row_bytes(row));
+                Fill {
+                    bytes,
+                    least: self.demand.least_own(self.tree, node),
+                }
             }
-            _ => Fill { bytes: self.tree.bytes(node), least: self.demand.least(node) },
+            _ => Fill {
+                bytes: self.tree.bytes(node),
+                least: self.demand.least(node),
+            },
         }
     }
 
@@ -133,14 +168,18 @@ impl Search<'_> {
             true
         });
         if split.is_empty() {
-            return vec![Bundle::new(None, vec![Item::whole(self.tree, self.demand, NodeId::ROOT)])];
+            return vec![Bundle::new(
+                None,
+                vec![Item::whole(self.tree, self.demand, NodeId::ROOT)],
+            )];
         }
         let mut bundles = Vec::new();
         for node in split {
             let packed = self.pack(node);
             let mut lists = vec![Vec::new(); packed.bundles as usize];
             for (places, bundle) in packed.placed {
-                lists[bundle as usize].extend_from_slice(&self.items(node, packed.order)[places]);
+                let entries = &self.items(node, packed.order)[places];
+                lists[bundle as usize].extend(entries.iter().map(|entry| entry.item));
             }
             bundles.extend(lists.into_iter().map(|mut items| {
                 super::pack::sort_items(&mut items);
@@ -161,7 +200,11 @@ impl Search<'_> {
             if !found(node, bundles) {
                 return;
             }
-            let below: Vec<NodeId> = self.items(node, 0).iter().filter_map(|item| item.inner(self.tree)).collect();
+            let below: Vec<NodeId> = self
+                .items(node, 0)
+                .iter()
+                .filter_map(|entry| entry.item.inner())
+                .collect();
             open.extend(below.into_iter().filter(|child| self.is_split(*child)));
         }
     }
@@ -169,25 +212,38 @@ impl Search<'_> {
     /// Packs the whole parts of a node into bundles: the best of the orders tried.
     fn pack(&mut self, node: NodeId) -> Packed {
         self.order(node);
-        let whole: Vec<usize> =
-            (0..self.items(node, 0).len()).filter(|place| self.is_whole(&self.items(node, 0)[*place])).collect();
-        if whole.len() <= EXACT_ITEMS_MAX && self.tree.len() <= EXACT_NODES_MAX {
-            return self.pack_exactly(node, &whole);
+        if self.tree.len() <= EXACT_NODES_MAX {
+            let items = self.items(node, 0).iter().enumerate();
+            let whole = items
+                .filter(|(_, entry)| self.is_whole(&entry.item))
+                .map(|(place, _)| place);
+            let whole: Vec<usize> = whole.take(EXACT_ITEMS_MAX + 1).collect();
+            if whole.len() <= EXACT_ITEMS_MAX {
+                return self.pack_exactly(node, &whole);
+            }
         }
         let tries = self.orders[node.at()].as_ref().map_or(0, Vec::len);
         let packed = (0..tries).map(|order| self.pack_in(node, order));
-        packed.min_by_key(|packed| packed.bundles).unwrap_or_default()
+        packed
+            .min_by_key(|packed| packed.bundles)
+            .unwrap_or_default()
     }
 
     /// The fewest bundles there can be, by trying all sets of the items at the places.
     fn pack_exactly(&self, node: NodeId, places: &[usize]) -> Packed {
         let sets = 1usize << places.len();
-        let mut fill = vec![Fill { bytes: 0, least: u64::MAX }; sets];
+        let mut fill = vec![
+            Fill {
+                bytes: 0,
+                least: u64::MAX
+            };
+            sets
+        ];
         // The number of bundles a set needs, and the last of them.
         let mut best = vec![(0u32, 0usize); sets];
         for set in 1..sets {
             let lowest = set & set.wrapping_neg();
-            let item = self.fill_of(&self.items(node, 0)[places[lowest.trailing_zeros() as usize]]);
+            let item = self.items(node, 0)[places[lowest.trailing_zeros() as usize]].fill;
             fill[set] = fill[set ^ lowest].with(item);
             best[set] = (best[set ^ lowest].0 + 1, lowest);
             let others = set ^ lowest;
@@ -200,12 +256,17 @@ impl Search<'_> {
                 part = (part - 1) & others;
             }
         }
-        let mut packed = Packed { bundles: best[sets - 1].0, ..Packed::default() };
+        let mut packed = Packed {
+            bundles: best[sets - 1].0,
+            ..Packed::default()
+        };
         let (mut set, mut bundle) = (sets - 1, 0);
         while set > 0 {
             let taken = best[set].1;
             let chosen = (0..places.len()).filter(|at| taken >> at & 1 == 1);
-            packed.placed.extend(chosen.map(|at| (places[at]..places[at] + 1, bundle)));
+            packed
+                .placed
+                .extend(chosen.map(|at| (places[at]..places[at] + 1, bundle)));
             set ^= taken;
             bundle += 1;
         }
@@ -214,14 +275,23 @@ impl Search<'_> {
 
     fn pack_in(&self, node: NodeId, order: usize) -> Packed {
         let mut open: Vec<(Fill, u32)> = Vec::new();
-        let mut packed = Packed { order, ..Packed::default() };
+        let mut packed = Packed {
+            order,
+            ..Packed::default()
+        };
         for (places, fill) in self.stretches(self.items(node, order)) {
-            let small = self.keeps(Fill { bytes: fill.bytes.saturating_mul(STRETCH), ..fill });
+            let small = self.keeps(Fill {
+                bytes: fill.bytes.saturating_mul(STRETCH),
+                ..fill
+            });
             if small {
                 // What has no room for a small stretch is as good as full.
                 open.retain(|(open, _)| self.keeps(open.with(fill)));
             }
-            let bundle = match open.iter_mut().find(|(open, _)| self.keeps(open.with(fill))) {
+            let bundle = match open
+                .iter_mut()
+                .find(|(open, _)| self.keeps(open.with(fill)))
+            {
                 Some((open, bundle)) => {
                     *open = open.with(fill);
                     *bundle
@@ -242,29 +312,34 @@ impl Search<'_> {
 
     /// The whole items of a list, small ones together: a few at a time are as good as one by one, and
     /// there may be a million.
-    fn stretches(&self, items: &[Item]) -> Vec<(Range<usize>, Fill)> {
+    fn stretches(&self, entries: &[Entry]) -> Vec<(Range<usize>, Fill)> {
         let mut stretches: Vec<(Range<usize>, Fill)> = Vec::new();
-        for (place, item) in items.iter().enumerate() {
+        for (place, Entry { item, fill }) in entries.iter().enumerate() {
             if !self.is_whole(item) {
                 continue;
             }
-            let fill = self.fill_of(item);
             if let Some((places, last)) = stretches.last_mut() {
-                let both = last.with(fill);
-                let many = Fill { bytes: both.bytes.saturating_mul(STRETCH), ..both };
+                let both = last.with(*fill);
+                let many = Fill {
+                    bytes: both.bytes.saturating_mul(STRETCH),
+                    ..both
+                };
                 if places.end == place && self.keeps(many) {
                     *last = both;
                     places.end += 1;
                     continue;
                 }
             }
-            stretches.push((place..place + 1, fill));
+            stretches.push((place..place + 1, *fill));
         }
         stretches
     }
 
-    fn items(&self, node: NodeId, order: usize) -> &[Item] {
-        self.orders[node.at()].as_ref().and_then(|orders| orders.get(order)).map_or(&[], |items| items)
+    fn items(&self, node: NodeId, order: usize) -> &[Entry] {
+        self.orders[node.at()]
+            .as_ref()
+            .and_then(|orders| orders.get(order))
+            .map_or(&[], |items| items)
     }
 
     /// Sorts the items as they are packed: largest first for bytes; for a ratio by what their hardest
@@ -274,17 +349,27 @@ impl Search<'_> {
         if self.orders[node.at()].is_some() {
             return;
         }
-        let items: Vec<Item> = items_of(self.tree, self.demand, node);
+        let entries: Vec<Entry> = items_of(self.tree, self.demand, node)
+            .into_iter()
+            .map(|item| Entry {
+                item,
+                fill: self.fill_of(&item),
+            })
+            .collect();
         let sorted = |by: fn(&Fill) -> (u64, u64)| {
-            let mut keyed: Vec<_> = items.iter().map(|item| (by(&self.fill_of(item)), item)).collect();
-            keyed.sort_unstable_by_key(|(key, item)| (*key, item.part));
-            keyed.into_iter().map(|(_, item)| *item).collect::<Box<[Item]>>()
+            let mut sorted: Box<[Entry]> = entries.as_slice().into();
+            sorted.sort_unstable_by_key(|entry| (by(&entry.fill), entry.item.part));
+            sorted
         };
         let by_bytes = |fill: &Fill| (u64::MAX - fill.bytes, fill.least);
         let by_least = |fill: &Fill| (fill.least, fill.bytes);
         let orders = match self.aim {
-            _ if items.len() <= ORDERS_ITEMS_MAX => {
-                vec![sorted(by_bytes), sorted(by_least), sorted(|fill| (u64::MAX - fill.least, fill.bytes))]
+            _ if entries.len() <= ORDERS_ITEMS_MAX => {
+                vec![
+                    sorted(by_bytes),
+                    sorted(by_least),
+                    sorted(|fill| (u64::MAX - fill.least, fill.bytes)),
+                ]
             }
             Aim::RatioWorst => vec![sorted(by_least)],
             _ => vec![sorted(by_bytes)],
