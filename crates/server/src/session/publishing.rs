@@ -19,8 +19,8 @@ use crate::output::Output;
 
 /// Messages of an atomic batch.
 const ATOMIC_MESSAGES_MAX: u32 = 4_096;
-/// Messages of one publish frame.
-const FRAME_MESSAGES_MAX: u32 = 4_096;
+/// Messages of one publish frame: 256 KiB of the smallest.
+const FRAME_MESSAGES_MAX: u32 = 8_192;
 /// Bytes of an atomic batch.
 const ATOMIC_BYTES_MAX: usize = 16 << 20;
 
