@@ -181,7 +181,9 @@ impl Local {
         let manifest = opening.store_manifest(manifest, copies, &survey)?;
         let (bases, base) = opening.base()?;
         let covered = base.as_ref().map_or(0, |base| base.segment);
+        let described_to = base.as_ref().map_or(0, |base| base.directory.totals().last_sequence.0);
         opening.load(&survey.begun, covered, base, replay)?;
+        let newest_number = opening.note_end(clean, covered, described_to);
         opening.void(replay)?;
         opening.tell(replay)?;
         let clean = opening.settle_numbers(clean);
@@ -192,10 +194,9 @@ impl Local {
         let epoch = epoch_before.max(in_headers).max(survey.incarnation >> 32) + 1;
         // The mark of a clean stop is gone, and the epoch taken, before the first number.
         Epoch { epoch, clean: None }.store(&*disk)?;
-        let free = opening.collect_free(&survey)?;
+        let free = opening.collect_free(&survey, newest_number + 1)?;
         let Opening { identity, found, table, unsealed, chain, last_sequence, .. } = opening;
-        let next_number = table.last().map_or(0, |info| info.number) + 1;
-        let spare = survey.prepared.iter().any(|spare| spare.id == next_number);
+        let spare = survey.prepared.iter().any(|spare| spare.id == newest_number + 1);
         let mut local = Local {
             disk,
             options: options.clone(),
@@ -204,6 +205,7 @@ impl Local {
             epoch,
             incarnations: 0,
             table,
+            newest_number,
             manifest,
             voids: found.voids.clone(),
             current: None,
@@ -428,10 +430,11 @@ impl<'a> Opening<'a> {
             let mut footer = None;
             if let Ok(trailer) = &segment.trailer {
                 if segment.header.number > covered {
-                    let file = Arc::clone(&segment.file);
+                    let file = segment.open(&*self.disk)?;
+                    let path = file.path().to_owned();
                     match Described::footer(file, trailer, self.options.window_messages) {
                         Ok(described) => footer = Some(described),
-                        Err(error) => self.repair(segment.file.path(), format!("{error}; its footer is made again")),
+                        Err(error) => self.repair(path, format!("{error}; its footer is made again")),
                     }
                 }
             }
@@ -513,7 +516,7 @@ impl<'a> Opening<'a> {
 
     /// Scans a segment without a footer.
     fn scan(&mut self, segment: &Begun, next: Option<&Begun>, replay: &mut dyn LocalReplay) -> Result<(), Error> {
-        let (file, header) = (Arc::clone(&segment.file), segment.header);
+        let (file, header) = (segment.open(&*self.disk)?, segment.header);
         self.number_before.get_or_insert(header.previous.batch);
         let mut summary = Summary::new(&header, self.options.window_messages);
         let mut scan = Scan::new(Arc::clone(&file), &header, segment.known_end)?;
@@ -591,6 +594,22 @@ impl<'a> Opening<'a> {
         };
         self.table.push_missing(damage.clone());
         self.found.damage.push(damage);
+    }
+
+    /// Names what is missing behind the newest segment, if the mark of a clean stop or a base tells of more. Gives the number
+    /// above which segments are begun: not one that was lost, so that it stays missing at every start, nor one the base covers.
+    fn note_end(&mut self, clean: Option<Clean>, covered: u64, described_to: u64) -> u64 {
+        let newest = self.table.last().map_or(0, |info| info.number);
+        let told = clean.map_or(0, |clean| clean.next_sequence.saturating_sub(1)).max(described_to);
+        if told <= self.last_sequence && covered <= newest {
+            return newest;
+        }
+        let (segment, first) = (newest + 1, self.last_sequence + 1);
+        let damage = Damage { file: segment_path(segment), segment, offset: 0, bytes: 0, first, last: told };
+        self.table.push_missing(damage.clone());
+        self.found.damage.push(damage);
+        self.last_sequence = self.last_sequence.max(told);
+        covered.max(segment)
     }
 
     /// Settles what is void, and takes it out of what the scanned segments add up to.
@@ -723,9 +742,8 @@ impl<'a> Opening<'a> {
     }
 
     /// Files that may be written again; what is too much is removed.
-    fn collect_free(&mut self, survey: &Survey) -> Result<Vec<Spare>, Error> {
+    fn collect_free(&mut self, survey: &Survey, next_number: u64) -> Result<Vec<Spare>, Error> {
         let mut free = Vec::new();
-        let next_number = self.table.last().map_or(0, |info| info.number) + 1;
         for spare in &survey.free {
             if free.len() < self.options.free_files_max {
                 free.push(*spare);
