@@ -10,6 +10,7 @@ pub mod directory;
 pub mod error;
 pub mod head;
 pub mod identity;
+pub mod inspect;
 pub mod manifest;
 pub mod part;
 pub mod places;
