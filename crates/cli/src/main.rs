@@ -2,7 +2,9 @@
 
 mod args;
 mod connect;
+mod demo;
 mod fail;
+mod inspect;
 mod jsonl;
 mod progress;
 mod publish;
@@ -28,6 +30,9 @@ fn main() -> ExitCode {
 
 fn run(verb: Verb) -> Done {
     match verb {
+        Verb::Demo(arguments) => demo::run(&arguments),
+        Verb::DemoServer { data, segment_bytes } => serve::run_for_demo(data, segment_bytes),
+        Verb::Inspect(arguments) => inspect::run(&arguments),
         Verb::Serve(arguments) => serve::run(&arguments),
         Verb::Pub(arguments) => publish::run(&arguments),
         Verb::Sub(arguments) => subscribe::run(&arguments),

@@ -626,7 +626,6 @@ fn some(sequence: Sequence) -> Option<Sequence> {
 fn open_refused(refused: OpenRefused) -> Refused {
     match refused {
         OpenRefused::TooMany { max } => Refused { code: Code::TooManyPublishers, detail: max as u64 },
-        OpenRefused::NextTooLow { last } => Refused { code: Code::Expected, detail: last + 1 },
         OpenRefused::Busy => Refused { code: Code::Busy, detail: 0 },
     }
 }

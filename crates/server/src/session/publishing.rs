@@ -95,7 +95,6 @@ impl Session {
                 self.publishers.remove(&channel);
                 let text = match code {
                     Code::TooManyPublishers => format!("{detail} publishers are kept, publishers-max is reached"),
-                    Code::Expected => format!("publisher sequence {} was consumed, {detail} is next", open.next),
                     code => code.text().to_string(),
                 };
                 self.fail(channel, code, (detail, 0), &text, out);

@@ -26,10 +26,15 @@ pub struct Begun {
     pub trailer: Result<Trailer, BadPart>,
     /// Where its batches end, if the next segment or the trailer says so.
     pub known_end: Option<KnownEnd>,
-    /// Its file, open for reading.
-    pub file: Arc<dyn File>,
-    /// The length of the file.
+    /// The length of its file.
     pub file_bytes: u64,
+}
+
+impl Begun {
+    /// Opens its file for reading: a survey keeps none open, there may be thousands of them.
+    pub fn open(&self, disk: &dyn Disk) -> Result<Arc<dyn File>> {
+        Ok(disk.open(&segment_path(self.header.number), Access::Read)?)
+    }
 }
 
 /// A file that may be begun or recycled.
@@ -119,7 +124,7 @@ impl Survey {
             return Ok(());
         }
         let trailer = Trailer::load(&*file, &header)?;
-        self.begun.push(Begun { header, header_bad, trailer, known_end: None, file, file_bytes });
+        self.begun.push(Begun { header, header_bad, trailer, known_end: None, file_bytes });
         Ok(())
     }
 

@@ -98,11 +98,6 @@ pub enum OpenRefused {
         /// The ceiling.
         max: usize,
     },
-    /// The number it wants to send next was consumed already.
-    NextTooLow {
-        /// The last consumed.
-        last: u64,
-    },
     /// Too much waits for the journal.
     Busy,
 }
@@ -199,10 +194,10 @@ impl Publishers {
             None => self.admit(name)?,
         };
         let publisher = self.table.get_mut(&id).expect("by_name names entries of the table");
-        if next != 0 && next <= publisher.last {
-            return Err(OpenRefused::NextTooLow { last: publisher.last });
-        }
-        if next != 0 {
+        // A number that was consumed already is a retry: it is judged when it comes. Only where the epoch was closed the
+        // numbers behind the last stored one were not used up, and are given back.
+        let given_back = publisher.closed && next > publisher.stored;
+        if next > publisher.last || given_back {
             publisher.last = next - 1;
         }
         publisher.epoch += 1;
