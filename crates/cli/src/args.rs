@@ -17,6 +17,19 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Shows the whole bus on real files, in one process, explained as it goes
+    #[command(
+        after_help = "Examples:\n  arioso demo\n  arioso demo --tree /usr/share/doc\n  arioso demo --tree . --all --keep"
+    )]
+    Demo(DemoArgs),
+    /// The server that the demo kills
+    #[command(hide = true)]
+    DemoServer {
+        /// Data directory.
+        data: PathBuf,
+        /// Bytes of a segment.
+        segment_bytes: u64,
+    },
     /// Runs a server
     #[command(
         after_help = "Examples:\n  arioso serve --data /var/lib/arioso\n  arioso serve --config arioso.toml --print-config"
@@ -43,6 +56,14 @@ pub enum Verb {
     /// Measures the bus on this machine, beside what the machine itself can do
     #[command(subcommand, after_help = "Examples:\n  arioso bench publish\n  arioso bench replay --messages 500000")]
     Bench(arioso_lab::Bench),
+    /// Shows split plans of a topic tree side by side, as a table or on a page
+    Lab(arioso_lab::LabArgs),
+    /// Verifies every checksum of a data directory that no server has open, and lists what is in it
+    #[command(
+        after_help = "Exit status: 0 if everything is right (a torn tail after a crash is), 1 if anything is wrong.\n\n\
+                            Examples:\n  arioso inspect /var/lib/arioso\n  arioso inspect /var/lib/arioso --json"
+    )]
+    Inspect(InspectArgs),
     /// Prints a completion script for a shell
     #[command(after_help = "Examples:\n  arioso completions bash > /etc/bash_completion.d/arioso")]
     Completions {
@@ -56,6 +77,30 @@ pub enum Verb {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
+}
+
+/// Flags of `demo`.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// Take the files below this directory [default: the Rust toolchain, /usr/share/doc or the current directory]
+    #[arg(long, value_name = "DIR")]
+    pub tree: Option<PathBuf>,
+    /// Take all of them, not only the first 20,000 files or 1 GiB
+    #[arg(long)]
+    pub all: bool,
+    /// Keep the data directory and say where it is
+    #[arg(long)]
+    pub keep: bool,
+}
+
+/// Flags of `inspect`.
+#[derive(Debug, Args)]
+pub struct InspectArgs {
+    /// Data directory
+    pub dir: PathBuf,
+    /// JSON lines instead of text
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Where the server is.

@@ -59,8 +59,8 @@ pub enum Error {
         /// The last thing that went wrong.
         last: Text,
     },
-    /// The connection was cut before a request that changes something was answered: it may have been done or not.
-    #[error("the connection was cut before the answer: {reason}")]
+    /// The connection was cut. A request that changes something and was not answered may have been done or not.
+    #[error("connection cut: {reason}")]
     Cut {
         /// Why.
         reason: Text,

@@ -134,6 +134,8 @@ pub struct RecordBlock {
     pub(crate) records: BytesMut,
     pub(crate) messages: u32,
     pub(crate) level: AckLevel,
+    /// The longest record.
+    pub(crate) record_bytes_max: usize,
     extensions: Vec<u8>,
 }
 
@@ -144,6 +146,7 @@ impl RecordBlock {
             records: BytesMut::new(),
             messages: 0,
             level,
+            record_bytes_max: 0,
             extensions: Vec::new(),
         }
     }
@@ -166,6 +169,7 @@ impl RecordBlock {
         }
         message.push(topic.0, 0, &mut self.extensions, &mut self.records);
         self.messages += 1;
+        self.record_bytes_max = self.record_bytes_max.max(record_bytes);
         Ok(true)
     }
 
@@ -187,6 +191,7 @@ impl RecordBlock {
     /// Takes the records off, leaving an empty block.
     pub(crate) fn take(&mut self) -> (u32, Bytes) {
         let messages = std::mem::take(&mut self.messages);
+        self.record_bytes_max = 0;
         (messages, self.records.split().freeze())
     }
 }

@@ -50,10 +50,15 @@ pub fn groups(settings: &Settings) -> Result<Groups, arioso_journal::Error> {
 }
 
 /// A bus without threads: the node, and the tip's writer for its log.
-pub fn assemble(settings: Settings, disk: Arc<dyn Disk>, hash_seed: u64, found: Found) -> Result<(Arc<Node>, TipWriter), arioso_journal::Error> {
+pub fn assemble(
+    settings: Settings,
+    disk: Arc<dyn Disk>,
+    hash_seed: u64,
+    found: Found,
+) -> Result<(Arc<Node>, TipWriter), arioso_journal::Error> {
     let groups = groups(&settings)?;
     let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-    let window = u32::try_from(settings.publish_window_messages * 2).unwrap_or(u32::MAX);
+    let window = settings.remembered_messages();
     let limits = OrderLimits {
         pending_bytes_max: size(settings.pending_bytes_max),
         publishers_max: size(settings.publishers_max),
@@ -61,6 +66,8 @@ pub fn assemble(settings: Settings, disk: Arc<dyn Disk>, hash_seed: u64, found: 
         ..OrderLimits::default()
     };
     let next = found.resume.next;
+    // Numbers may skip over a start: what the tip lacks ends with the last message on disk.
+    let on_disk = Sequence(found.table.last().map_or(0, |info| info.last_sequence));
     let mut order = Order::new(limits, found.resume);
     for (topic, counts) in found.topics {
         order.restore_topic(topic, counts);
@@ -75,7 +82,7 @@ pub fn assemble(settings: Settings, disk: Arc<dyn Disk>, hash_seed: u64, found: 
     let config = TipConfig {
         bytes: size(settings.tip_bytes),
         pool_bytes_max: size(settings.index_bytes_max),
-        next,
+        next: on_disk.next(),
         ..TipConfig::default()
     };
     let (mut tip, shared) = TipWriter::new(config);

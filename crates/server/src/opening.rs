@@ -19,6 +19,7 @@ use arioso_stream::topic::TopicId;
 use crate::assemble::{Found, assemble};
 use crate::log::Log;
 use crate::node::{Identity, Node};
+use crate::refill::Refill;
 use crate::settings::Settings;
 
 /// How far the last kept timestamp may be ahead of the clock.
@@ -155,6 +156,8 @@ pub struct Opened {
     pub node: Arc<Node>,
     /// Its log.
     pub log: Log<Local>,
+    /// Fills the tip again.
+    pub refill: Refill,
     /// What the start found, for the operator.
     pub recovered: Recovered,
 }
@@ -166,7 +169,7 @@ pub fn open(settings: Settings, disk: Arc<dyn Disk>, chance: Chance) -> Result<O
         new_stream: Some(NewStream { id: chance.stream_id, name: settings.stream_name.clone(), now: chance.now }),
         segment_bytes: settings.segment_bytes,
         free_files_max: usize::try_from(settings.free_segments_max).unwrap_or(usize::MAX),
-        window_messages: u32::try_from(settings.publish_window_messages * 2).unwrap_or(u32::MAX),
+        window_messages: settings.remembered_messages(),
         ..LocalOptions::default()
     };
     let data = settings.data.clone();
@@ -201,6 +204,9 @@ pub fn open(settings: Settings, disk: Arc<dyn Disk>, chance: Chance) -> Result<O
         table: local.table().clone(),
         voids: recovered.voids.clone(),
     };
+    // What the tip must leave room for is what is published meanwhile.
+    let budget = settings.tip_bytes / 4 * 3;
+    let refill = Refill::new(Arc::clone(&disk), found.identity.stream_id, &found.table, &found.voids, budget);
     let (node, tip) = assemble(settings, disk, chance.hash_seed, found).map_err(OpenError::Groups)?;
     let mut log = Log::new(Arc::clone(&node), local, tip);
     if !replaying.rule_voids.is_empty() {
@@ -209,7 +215,7 @@ pub fn open(settings: Settings, disk: Arc<dyn Disk>, chance: Chance) -> Result<O
         node.engine.lock().void_at_start(chance.now, &ranges);
         log.step(chance.now, false).map_err(|source| OpenError::Journal { data, source })?;
     }
-    Ok(Opened { node, log, recovered })
+    Ok(Opened { node, log, refill, recovered })
 }
 
 /// The topic tree takes ids in ascending order; files tell topics by name.

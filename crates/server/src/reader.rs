@@ -9,11 +9,11 @@
 
 use std::sync::Arc;
 
-use arioso_stream::tip::{ReadState, Selector, Slice, TipCursor};
-use arioso_stream::Sequence;
 use crate::history::{HistoryCursor, HistoryStep, ReadRequest, Supplied};
 use crate::metrics::add;
 use crate::node::Node;
+use arioso_stream::Sequence;
+use arioso_stream::tip::{ReadState, Selector, Slice, TipCursor};
 
 /// What a step came to.
 #[derive(Debug)]
@@ -116,7 +116,8 @@ impl Reader {
                             if next >= node.tip.first_sequence() {
                                 self.mode = Mode::Tip(TipCursor::new(Arc::clone(&node.tip), next));
                             } else {
-                                self.mode = Mode::History(Box::new(HistoryCursor::new(next, Arc::clone(&self.filters))));
+                                self.mode =
+                                    Mode::History(Box::new(HistoryCursor::new(next, Arc::clone(&self.filters))));
                             }
                         }
                         HistoryStep::Trimmed { first } => return Step::Trimmed { wanted: cursor.next(), first },

@@ -9,11 +9,11 @@
 
 use std::sync::Arc;
 
+use arioso_stream::Sequence;
 use arioso_stream::matcher::SubscriptionId;
 use arioso_stream::record::Records;
 use arioso_stream::selection::Selection;
 use arioso_stream::tip::Slice;
-use arioso_stream::Sequence;
 use arioso_wire::{Code, Frame, Safe, Trimmed};
 use bytes::Bytes;
 
@@ -31,6 +31,13 @@ pub const SLICE_BYTES: usize = 256 << 10;
 pub const MARK_NS: i64 = 1_000_000_000;
 /// And after this much was read without one.
 pub const MARK_BYTES: u64 = 64 << 20;
+
+/// Bytes of a deliver frame's body before the records.
+const DELIVER_BYTES: i64 = 16;
+
+fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
 
 /// What a turn of a subscription came to.
 #[derive(Debug, PartialEq, Eq)]
@@ -58,7 +65,8 @@ pub struct Subscription {
     bell: Arc<Bell>,
     selection: Selection,
     reader: Reader,
-    credit: u64,
+    /// Bytes that may be sent; below zero by what one long message went over.
+    credit: i64,
     /// It ends behind this.
     until: Option<Sequence>,
     /// Records stamped before are left out at the beginning.
@@ -70,6 +78,9 @@ pub struct Subscription {
     told_at: i64,
     passed_bytes: u64,
     slices: Vec<Slice>,
+    /// Read and not sent for want of credit; everything selected up to `held_through` is sent with the last of it.
+    held: Vec<Slice>,
+    held_through: Sequence,
     parts: Vec<Bytes>,
     /// It waits for the disk or for the client: no turn until then.
     pub busy: bool,
@@ -108,7 +119,7 @@ impl Subscription {
             bell,
             selection,
             reader: Reader::new(node, begins.first, begins.filters),
-            credit: begins.credit,
+            credit: signed(begins.credit),
             until: begins.until,
             not_before: begins.not_before,
             through: before,
@@ -116,6 +127,8 @@ impl Subscription {
             told_at: now,
             passed_bytes: 0,
             slices: Vec::new(),
+            held: Vec::new(),
+            held_through: before,
             parts: Vec::new(),
             busy: false,
             queued: false,
@@ -124,12 +137,13 @@ impl Subscription {
 
     /// More may be sent.
     pub fn add_credit(&mut self, bytes: u64) {
-        self.credit = self.credit.saturating_add(bytes);
+        self.credit = self.credit.saturating_add(signed(bytes));
     }
 
     /// After `trimmed`: goes on here.
     pub fn go_on(&mut self, node: &Node, next: Sequence) {
         self.reader.seek(node, next);
+        self.held.clear();
         self.through = self.through.max(Sequence(next.0.saturating_sub(1)));
     }
 
@@ -180,10 +194,10 @@ impl Subscription {
         out: &mut Output,
         announce: &mut dyn FnMut(&mut Output, &[Slice]),
     ) -> Turn {
-        if self.until.is_some_and(|until| self.through >= until) {
+        if self.is_over() {
             return Turn::Ended(Code::Ok);
         }
-        if self.credit == 0 {
+        if self.credit <= 0 {
             return Turn::NoCredit;
         }
         self.bell.disarm();
@@ -207,7 +221,12 @@ impl Subscription {
         out: &mut Output,
         announce: &mut dyn FnMut(&mut Output, &[Slice]),
     ) -> Turn {
-        let budget = SLICE_BYTES.min(usize::try_from(self.credit).unwrap_or(usize::MAX));
+        if !self.held.is_empty() {
+            self.slices.append(&mut self.held);
+            self.send(self.held_through, now, node, out, announce);
+            return if self.is_over() { Turn::Ended(Code::Ok) } else { Turn::Again };
+        }
+        let budget = SLICE_BYTES.min(self.credit_records()).max(1);
         self.slices.clear();
         let mut selecting = Selecting::new(&mut self.selection, &node.names);
         let step = self.reader.step(node, &mut selecting, budget, &mut self.slices);
@@ -224,37 +243,57 @@ impl Subscription {
             }
         };
         self.cut();
-        self.through = self.through.max(through);
-        if let Some(until) = self.until {
-            self.through = self.through.min(until.max(self.told));
-        }
         self.passed_bytes += passed_bytes;
+        let through = self.until.map_or(through, |until| through.min(until));
         if !self.slices.is_empty() {
-            self.deliver(now, node, out, announce);
-        } else if self.passed_bytes >= MARK_BYTES || now >= self.mark_due() {
-            self.mark(now, out);
+            self.send(through, now, node, out, announce);
+        } else {
+            self.through = self.through.max(through);
+            if self.passed_bytes >= MARK_BYTES || now >= self.mark_due() {
+                self.mark(now, out);
+            }
         }
-        if self.until.is_some_and(|until| self.through >= until) {
+        if self.is_over() {
             Turn::Ended(Code::Ok)
-        } else if at_end {
+        } else if at_end && self.held.is_empty() {
             Turn::Waits
         } else {
             Turn::Again
         }
     }
 
-    fn deliver(
+    fn is_over(&self) -> bool {
+        self.held.is_empty() && self.until.is_some_and(|until| self.through >= until)
+    }
+
+    /// Bytes of records that may be sent in one frame.
+    fn credit_records(&self) -> usize {
+        usize::try_from((self.credit - DELIVER_BYTES).max(0)).unwrap_or(usize::MAX)
+    }
+
+    /// Sends the slices as far as credit goes, and holds the rest.
+    fn send(
         &mut self,
+        through: Sequence,
         now: i64,
         node: &Node,
         out: &mut Output,
         announce: &mut dyn FnMut(&mut Output, &[Slice]),
     ) {
+        let budget = self.credit_records();
+        self.held = cut_credit(&mut self.slices, budget);
+        self.held_through = through;
+        let sent = self.slices.last().map_or(self.through, |slice| slice.last);
+        self.through = self.through.max(if self.held.is_empty() { through } else { sent });
+        self.deliver(now, node, out, announce);
+    }
+
+    fn deliver(&mut self, now: i64, node: &Node, out: &mut Output, announce: &mut dyn FnMut(&mut Output, &[Slice])) {
         announce(out, &self.slices);
         let count: u32 = self.slices.iter().map(|slice| slice.records).sum();
         self.parts.extend(self.slices.drain(..).map(|slice| slice.bytes));
         let bytes: usize = self.parts.iter().map(Bytes::len).sum();
-        self.credit = self.credit.saturating_sub(bytes as u64 + 16);
+        self.credit -= signed(bytes as u64) + DELIVER_BYTES;
         add(&node.counters.delivered, u64::from(count));
         add(&node.counters.delivered_bytes, bytes as u64);
         out.deliver(self.channel, self.through, count, &mut self.parts);
@@ -301,6 +340,50 @@ fn cut_front(slice: &mut Slice, not_before: i64) {
     }
     slice.bytes = slice.bytes.slice(at..);
     slice.records -= records;
+}
+
+/// Keeps what fits into a budget, at least one record, and gives back the rest.
+fn cut_credit(slices: &mut Vec<Slice>, budget: usize) -> Vec<Slice> {
+    let mut left = budget;
+    for at in 0..slices.len() {
+        if slices[at].bytes.len() <= left {
+            left -= slices[at].bytes.len();
+            continue;
+        }
+        let mut rest = slices.split_off(at);
+        let (keep, behind) = split(&rest[0], left, slices.is_empty());
+        slices.extend(keep);
+        match behind {
+            Some(behind) => rest[0] = behind,
+            None => drop(rest.remove(0)),
+        }
+        return rest;
+    }
+    Vec::new()
+}
+
+/// The records of a slice that fit into a budget, and the others. `one`: the first fits whatever its size.
+fn split(slice: &Slice, budget: usize, one: bool) -> (Option<Slice>, Option<Slice>) {
+    let mut kept = Slice { bytes: Bytes::new(), records: 0, first: slice.first, last: slice.first };
+    let mut at = 0;
+    for record in Records::new(&slice.bytes) {
+        let record = record.expect("a slice is whole records");
+        let end = at + record.bytes().len();
+        if end > budget && !(one && kept.records == 0) {
+            let behind = Slice {
+                bytes: slice.bytes.slice(at..),
+                records: slice.records - kept.records,
+                first: record.sequence(),
+                last: slice.last,
+            };
+            kept.bytes = slice.bytes.slice(..at);
+            return (Some(kept).filter(|kept| kept.records > 0), Some(behind));
+        }
+        kept.records += 1;
+        kept.last = record.sequence();
+        at = end;
+    }
+    (Some(slice.clone()), None)
 }
 
 fn cut_back(slice: &mut Slice, until: Sequence) {

@@ -82,7 +82,6 @@ pub(crate) async fn drive(shared: Arc<Shared>, route: Route, dial_timeout: Durat
         match dial(&shared, &route, dial_timeout).await {
             Some(Ok(socket)) => serve(&shared, socket).await,
             Some(Err(reason)) => {
-                tracing::debug!(server = %route, reason, "not connected");
                 let now = shared.now();
                 shared.with_task(|core| core.connection.connect_failed(now, &reason));
             }
@@ -154,7 +153,6 @@ async fn serve(shared: &Shared, socket: Stream) {
             () = sleep_until(wanted.deadline) => Ok(()),
         };
         if let Err(error) = lost {
-            tracing::debug!(%error, "connection lost");
             let now = shared.now();
             let reason = error.to_string();
             shared.with_task(|core| core.connection.disconnected(now, &reason));

@@ -44,7 +44,8 @@ impl Connection {
         check_frame(record_bytes, filter, &limits)?;
         let publisher = publisher_of(&mut self.channels, id)?;
         publisher.check_window(1, record_bytes, &limits)?;
-        publisher.push(self.topics.id(topic)?, message, record_bytes);
+        let topic = self.topics.id(topic)?;
+        publisher.push(topic, message, record_bytes, limits.block_bytes);
         self.reschedule(id.0);
         Ok(())
     }
@@ -75,7 +76,7 @@ impl Connection {
     pub fn publish_block(&mut self, id: PublisherId, block: &mut RecordBlock) -> Result<()> {
         let limits = self.limits;
         assert!(!block.is_empty(), "an empty block is not published");
-        check_frame(block.bytes(), None, &limits)?;
+        check_frame(block.record_bytes_max, None, &limits)?;
         let publisher = publisher_of(&mut self.channels, id)?;
         publisher.check_window(block.messages.into(), block.bytes(), &limits)?;
         let level = block.level;

@@ -11,7 +11,7 @@ use super::channels::Role;
 use super::event::Event;
 use super::link::Stage;
 use super::publisher::Replied;
-use crate::options::Limits;
+use crate::options::{FRAME_BYTES_MIN, Limits};
 use crate::{Error, Result};
 
 impl Connection {
@@ -79,6 +79,10 @@ impl Connection {
         if welcome.publish_window_messages == 0 || welcome.publish_window_bytes == 0 {
             return Err(Error::protocol("a publish window of nothing"));
         }
+        if (welcome.frame_bytes_max as usize) < FRAME_BYTES_MIN {
+            let what = format!("frames of {} bytes only", welcome.frame_bytes_max);
+            return Err(Error::protocol(what));
+        }
         let own = Limits::of(&self.options);
         self.limits = Limits {
             window_messages: own
@@ -86,7 +90,7 @@ impl Connection {
                 .min(welcome.publish_window_messages.into()),
             window_bytes: own.window_bytes.min(welcome.publish_window_bytes.into()),
             payload_bytes: PAYLOAD_BYTES_MAX.min(welcome.payload_bytes_max as usize),
-            frame_bytes: welcome.frame_bytes_max as usize,
+            ..own.with_frames(welcome.frame_bytes_max as usize)
         };
         self.link.welcomed(self.now, welcome.heartbeat_ms);
         self.welcome = Some(welcome);

@@ -349,6 +349,10 @@ impl Connection {
 
     /// The connection is gone: each channel does what it does then, and another connection is tried.
     fn lose(&mut self, reason: &Error, retry_after_ms: u32) {
+        match reason {
+            Error::Protocol { .. } | Error::Wire(_) => tracing::warn!(%reason, "connection lost"),
+            reason => tracing::debug!(%reason, "connection lost"),
+        }
         if self.link.has_socket() {
             self.events.push_back(Event::Drop { last_words: false });
         }

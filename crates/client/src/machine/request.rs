@@ -101,8 +101,13 @@ impl Request {
     /// The connection is gone: what only asks is asked again, what may have been done is told so.
     pub(crate) fn lost(&mut self, reason: &Error, events: &mut VecDeque<Event>) {
         if self.sent && !self.frame.only_asks() {
-            let reason = Text::from(reason.to_string());
-            self.end_with(Err(Error::Cut { reason }), events);
+            let error = match reason {
+                Error::Cut { .. } => reason.clone(),
+                reason => Error::Cut {
+                    reason: Text::from(reason.to_string()),
+                },
+            };
+            self.end_with(Err(error), events);
         } else {
             self.again();
             self.not_before = Duration::ZERO;

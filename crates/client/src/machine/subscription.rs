@@ -68,6 +68,18 @@ impl Subscribe {
         self
     }
 
+    /// Holds this cursor: begins where it stands, and can commit.
+    pub fn cursor(mut self, name: impl Into<Text>) -> Subscribe {
+        self.cursor = name.into();
+        self
+    }
+
+    /// Lets this many bytes wait here.
+    pub fn credit(mut self, bytes: u64) -> Subscribe {
+        self.credit_bytes = bytes;
+        self
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         let count = self.filters.len();
         if count == 0 || count > FILTERS_MAX {

@@ -65,7 +65,7 @@ impl Local {
         let mut scan = Scan::new(Arc::clone(&file), &header, Some(known))?;
         loop {
             let before = scan.chain().batch;
-            match scan.next()? {
+            match scan.step()? {
                 Scanned::Batch(header, records) if header.last_sequence() >= from.0 => {
                     replay.batch(header.bytes(), records)?;
                 }

@@ -7,7 +7,7 @@ use arioso_stream::filter::Filter;
 use arioso_stream::order::PublisherKey;
 use arioso_stream::record::{Extensions, FLAG_CONDITIONAL, Record};
 use arioso_wire::{
-    AckLevel, CHANNEL_TOPICS, Code, Closed, Frame, ListWriter, OpenPublisher, Publish, PublisherOpened, Replies, Rows,
+    AckLevel, CHANNEL_TOPICS, Closed, Code, Frame, ListWriter, OpenPublisher, Publish, PublisherOpened, Replies, Rows,
     Text, Topics,
 };
 
@@ -19,6 +19,8 @@ use crate::output::Output;
 
 /// Messages of an atomic batch.
 const ATOMIC_MESSAGES_MAX: u32 = 4_096;
+/// Messages of one publish frame: 256 KiB of the smallest.
+const FRAME_MESSAGES_MAX: u32 = 8_192;
 /// Bytes of an atomic batch.
 const ATOMIC_BYTES_MAX: usize = 16 << 20;
 
@@ -73,10 +75,12 @@ impl Session {
         open: &OpenPublisher,
         out: &mut Output,
     ) -> Result<(), (Code, String)> {
-        if let Some(publisher) = self.publishers.get(&channel)
-            && !publisher.named
+        if let Some(before) = self.publishers.get(&channel)
+            && (!before.named || open.name.is_empty())
         {
-            return Err((Code::BadFrame, format!("channel {channel} is an anonymous publisher already")));
+            // Opening again: an anonymous publisher begins anew.
+            let one = std::iter::once((channel, before.key, before.epoch));
+            self.node.engine.lock().release_publishers(self.number, one);
         }
         if open.name.len() > 255 || open.name.chars().any(char::is_control) {
             let text = "a publisher's name has at most 255 bytes and no control character";
@@ -91,7 +95,6 @@ impl Session {
                 self.publishers.remove(&channel);
                 let text = match code {
                     Code::TooManyPublishers => format!("{detail} publishers are kept, publishers-max is reached"),
-                    Code::Expected => format!("publisher sequence {} was consumed, {detail} is next", open.next),
                     code => code.text().to_string(),
                 };
                 self.fail(channel, code, (detail, 0), &text, out);
@@ -135,8 +138,10 @@ impl Session {
             return Ok(());
         };
         let settings = &self.node.settings;
-        let over = publisher.messages + u64::from(publish.messages) > settings.publish_window_messages
-            || (publisher.bytes > 0 && publisher.bytes + publish.records.len() as u64 > settings.publish_window_bytes);
+        // One frame is always taken when nothing else is unanswered.
+        let over = publisher.messages > 0
+            && (publisher.messages + u64::from(publish.messages) > settings.publish_window_messages
+                || publisher.bytes + publish.records.len() as u64 > settings.publish_window_bytes);
         if over || !publisher.open {
             let code = if publisher.open { Code::Busy } else { Code::Reopen };
             push_replies(channel, &[direct(publish.first, publish.messages, publish.level, code, 0)], out);
@@ -195,8 +200,9 @@ impl Session {
     /// Cuts the frame into pieces of one fate each; an error ends the connection, since the records can't be told apart.
     fn check_records(&self, publish: &Publish) -> Result<Vec<Piece>, (Code, String)> {
         let bytes = &publish.records;
-        if publish.messages == 0 {
-            return Err((Code::BadFrame, "a publish frame without messages".into()));
+        if publish.messages == 0 || publish.messages > FRAME_MESSAGES_MAX {
+            let text = format!("a publish frame of {} messages: 1 to {FRAME_MESSAGES_MAX} are taken", publish.messages);
+            return Err((Code::BadFrame, text));
         }
         let too_large = publish.atomic && (publish.messages > ATOMIC_MESSAGES_MAX || bytes.len() > ATOMIC_BYTES_MAX);
         let mut pieces: Vec<Piece> = Vec::with_capacity(1);
@@ -246,7 +252,8 @@ impl Session {
         let wants = publish.condition.as_ref().map(|condition| condition.sequence);
         let told = if flags & FLAG_CONDITIONAL != 0 { named } else { None };
         let condition_fits = named == told && (named.is_none() || named == wants);
-        let extensions_fit = record.extension_bytes().is_empty() || Extensions(record.extension_bytes()).all(|e| e.is_ok());
+        let extensions_fit =
+            record.extension_bytes().is_empty() || Extensions(record.extension_bytes()).all(|e| e.is_ok());
         if flags & !FLAG_CONDITIONAL != 0 || !condition_fits || !extensions_fit {
             return Some(Code::BadRecord);
         }
@@ -359,7 +366,9 @@ impl Session {
         if let Some(publisher) = self.publishers.get_mut(&channel) {
             for row in rows.iter() {
                 let through = row.first + u64::from(row.messages) - 1;
-                while let Some((_, messages, bytes)) = publisher.unanswered.pop_front_if(|(last, _, _)| *last <= through) {
+                while let Some((_, messages, bytes)) =
+                    publisher.unanswered.pop_front_if(|(last, _, _)| *last <= through)
+                {
                     publisher.messages -= u64::from(messages);
                     publisher.bytes -= bytes as u64;
                 }
@@ -402,11 +411,8 @@ impl Session {
 }
 
 fn push_opened(channel: u16, publisher: &Channel, out: &mut Output) {
-    let opened = PublisherOpened {
-        publisher: publisher.key.0,
-        epoch: publisher.epoch,
-        last_consumed: publisher.last_consumed,
-    };
+    let opened =
+        PublisherOpened { publisher: publisher.key.0, epoch: publisher.epoch, last_consumed: publisher.last_consumed };
     out.push(channel, &Frame::PublisherOpened(opened));
 }
 

@@ -158,7 +158,7 @@ impl Builder {
         self.open_batch().names.push(NewName { kind, id, name });
     }
 
-    /// Appends one publisher's records; tells each topic, payload bytes and sequence.
+    /// Appends one publisher's records; tells each topic, record bytes and sequence.
     pub fn append(
         &mut self,
         run: Run,
@@ -190,11 +190,11 @@ impl Builder {
                     | (u16::from(index == last) * record::FLAG_ATOMIC_LAST);
                 header.flags.set(header.flags.get() | mark);
             }
-            each(topic, header.payload_bytes.get(), sequence);
+            let bytes = header.record_bytes();
+            each(topic, bytes as u32, sequence);
             if !bit(&self.named, topic) && unnamed.last() != Some(&topic) {
                 unnamed.push(topic);
             }
-            let bytes = header.record_bytes();
             rest = &mut rest[bytes..];
             sequence = sequence.next();
         }

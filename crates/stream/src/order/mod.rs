@@ -128,7 +128,7 @@ pub enum VerdictKind {
 pub struct TopicCounts {
     /// Messages kept.
     pub messages: u64,
-    /// Bytes of their payloads.
+    /// Bytes of their records.
     pub bytes: u64,
     /// Sequence of the newest.
     pub last: Sequence,
@@ -281,7 +281,7 @@ impl Order {
         self.control(now, &build::void(ranges), record::FLAG_VOID)
     }
 
-    /// Messages of the publisher in these ranges are void: a retry of them is `not stored`, its epoch is closed.
+    /// Messages of the publisher in these ranges are void: its epoch is closed, and their numbers are due again in the next one.
     pub fn void_published(&mut self, publisher: u32, ranges: &[(Sequence, Sequence)]) {
         self.publishers.void(publisher, ranges);
     }
@@ -349,8 +349,8 @@ impl Order {
             first_sequence: first,
         };
         let topics = &mut self.topics;
-        let batch = self.builder.append(run, timestamp, records, publish, name_of, |topic, payload_bytes, sequence| {
-            count(topics, topic, payload_bytes, sequence);
+        let batch = self.builder.append(run, timestamp, records, publish, name_of, |topic, record_bytes, sequence| {
+            count(topics, topic, record_bytes, sequence);
         });
         VerdictKind::Stored { first, batch }
     }
@@ -396,10 +396,10 @@ fn slot(topics: &mut Vec<TopicCounts>, topic: u32) -> &mut TopicCounts {
     &mut topics[index]
 }
 
-fn count(topics: &mut Vec<TopicCounts>, topic: u32, payload_bytes: u32, sequence: Sequence) {
+fn count(topics: &mut Vec<TopicCounts>, topic: u32, record_bytes: u32, sequence: Sequence) {
     let counts = slot(topics, topic);
     counts.messages += 1;
-    counts.bytes += u64::from(payload_bytes);
+    counts.bytes += u64::from(record_bytes);
     counts.last = sequence;
 }
 

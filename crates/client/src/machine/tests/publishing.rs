@@ -73,8 +73,96 @@ fn another_level_a_condition_and_an_atomic_batch_are_frames_of_their_own() {
         > 1 publish 2: m2 sequenced
         > 1 publish 3: m3?3 if a/** is 3
         > 1 publish 4: m4
-        > 1 publish 5: m5?3 m6 m7) atomic if a/** is 3
+        > 1 publish 5: m5(?3 m6 m7) atomic if a/** is 3
         > 1 publish 8: m8
+    "#]]);
+}
+
+#[test]
+fn an_atomic_batch_answered_in_parts_is_one_answer_and_goes_again_as_a_whole() {
+    let mut world = World::up();
+    let orders = world.publisher("orders", 0);
+    let atomic = ["m1", "m2", "m3"].map(|payload| ("a", Message::new(payload.as_bytes())));
+    world.client.publish_atomic(orders, &atomic).unwrap();
+    world.pump();
+    world.replies(1, &[reply(1, 1, Code::Busy, 0)]);
+    world.replies(1, &[reply(2, 2, Code::Expected, 1)]);
+    world.wait(50);
+    world.replies(1, &[reply(1, 1, Code::Ok, 11), reply(2, 1, Code::Ok, 12)]);
+    world.replies(1, &[reply(3, 1, Code::Ok, 13)]);
+    world.check(expect![[r#"
+        > 1 open publisher "orders" next 0
+        < 1 publisher opened epoch 1 last 0
+        * 1 opened epoch 1
+        > 0 topics [(1, "a")]
+        > 1 publish 1: m1( m2 m3) atomic
+        < 1 replies [1 x1 busy 0]
+        < 1 replies [2 x2 expected 1]
+        > 1 publish 1: m1( m2 m3) atomic
+        < 1 replies [1 x1 ok 11] [2 x1 ok 12]
+        < 1 replies [3 x1 ok 13]
+        * 1 ok 11..13
+    "#]]);
+}
+
+#[test]
+fn an_atomic_batch_answered_in_part_before_a_cut_is_asked_for_as_a_whole() {
+    let mut world = World::up();
+    let orders = world.publisher("orders", 0);
+    let atomic = ["m1", "m2"].map(|payload| ("a", Message::new(payload.as_bytes())));
+    world.client.publish_atomic(orders, &atomic).unwrap();
+    world.pump();
+    world.replies(1, &[reply(1, 1, Code::Ok, 11)]);
+    world.cut();
+    world.log.clear();
+    world.connect();
+    world.opened(1, 2, 2);
+    world.replies(1, &[reply(1, 1, Code::Ok, 11), reply(2, 1, Code::Ok, 12)]);
+    world.check(expect![[r#"
+        > 0 hello stream 7
+        < 0 welcome
+        * up
+        > 0 topics [(1, "a")]
+        > 1 open publisher "orders" next 1
+        < 1 publisher opened epoch 2 last 2
+        * 1 opened epoch 2
+        > 1 publish 1: m1( m2) atomic
+        < 1 replies [1 x1 ok 11] [2 x1 ok 12]
+        * 1 ok 11..12
+    "#]]);
+}
+
+#[test]
+fn what_was_refused_message_by_message_is_joined_again_where_it_may_be() {
+    let mut world = World::up();
+    let orders = world.publisher("orders", 0);
+    for payload in ["m1", "m2"] {
+        world.publish(orders, payload);
+        world.pump();
+    }
+    let sequenced = Message {
+        level: AckLevel::Sequenced,
+        ..Message::new(b"m3")
+    };
+    world.client.publish(orders, "a/b", &sequenced).unwrap();
+    let atomic = ["m4", "m5"].map(|payload| ("a/b", Message::new(payload.as_bytes())));
+    world.client.publish_atomic(orders, &atomic).unwrap();
+    for payload in ["m6", "m7"] {
+        world.publish(orders, payload);
+        world.pump();
+    }
+    world.log.clear();
+    world.replies(
+        1,
+        &[reply(1, 1, Code::Busy, 0), reply(2, 6, Code::Expected, 1)],
+    );
+    world.wait(50);
+    world.check(expect![[r#"
+        < 1 replies [1 x1 busy 0] [2 x6 expected 1]
+        > 1 publish 1: m1 m2
+        > 1 publish 3: m3 sequenced
+        > 1 publish 4: m4( m5) atomic
+        > 1 publish 6: m6 m7
     "#]]);
 }
 
@@ -248,14 +336,10 @@ fn after_busy_everything_later_is_sent_again_in_order_from_there() {
         < 1 replies [43 x1 expected 42]
         < 1 replies [44 x1 expected 42]
           49 ms later: nothing
-        > 1 publish 42: m2
-        > 1 publish 43: m3
-        > 1 publish 44: m4
+        > 1 publish 42: m2 m3 m4
         > 1 publish 45: m5
         < 1 replies [42 x4 ok 101]
-        * 1 ok 101..101
-        * 1 ok 102..102
-        * 1 ok 103..103
+        * 1 ok 101..103
         * 1 ok 104..104
     "#]]);
 }
@@ -405,8 +489,7 @@ fn an_anonymous_publisher_sends_again_what_surely_was_not_taken() {
         > 1 open publisher "" next 1
         < 1 publisher opened epoch 1 last 0
         * 1 opened epoch 1
-        > 1 publish 1: m1
-        > 1 publish 2: m2
+        > 1 publish 1: m1 m2
     "#]]);
 }
 
@@ -521,11 +604,9 @@ fn a_closed_epoch_is_opened_again_and_what_was_voided_is_sent_again_in_order() {
         > 1 open publisher "orders" next 2
         < 1 publisher opened epoch 2 last 1
         * 1 opened epoch 2
-        > 1 publish 2: m2
-        > 1 publish 3: m3
+        > 1 publish 2: m2 m3
         < 1 replies [2 x2 ok 7]
-        * 1 ok 7..7
-        * 1 ok 8..8
+        * 1 ok 7..8
     "#]]);
 }
 
@@ -615,8 +696,7 @@ fn topics_are_announced_once_a_connection_before_their_first_use() {
         > 1 open publisher "orders" next 1
         < 1 publisher opened epoch 2 last 4
         * 1 opened epoch 2
-        > 1 publish 1: m m m
-        > 1 publish 4: m
+        > 1 publish 1: m m m m
     "#]]);
 }
 
@@ -757,7 +837,9 @@ fn closing_does_not_wait_for_ever() {
     assert_eq!(world.client.is_over(), Some(&Error::Closed));
     assert_eq!(world.client.next_deadline(), None);
     assert!(
-        world.log.ends_with("* 1 x1 closed\n* 1 over: closed\n* over: closed\n> 0 goodbye\n"),
+        world
+            .log
+            .ends_with("* 1 x1 closed\n* 1 over: closed\n* over: closed\n> 0 goodbye\n"),
         "{}",
         world.log
     );
@@ -790,4 +872,50 @@ fn a_reply_out_of_turn_ends_the_connection_and_nothing_else() {
         * 1 opened epoch 2
         > 1 publish 1: m1 m2
     "#]]);
+}
+
+#[test]
+fn blocks_made_for_longer_frames_are_cut_to_what_this_server_takes() {
+    let mut world = World::with(Options {
+        window_bytes: 1 << 20,
+        ..options()
+    });
+    world.connect();
+    let orders = world.publisher("orders", 0);
+    let long = vec![b'x'; 60_000];
+    world.cut();
+    for _ in 0..4 {
+        let message = Message::new(&long);
+        world.client.publish(orders, "a/b", &message).unwrap();
+    }
+    world.dial();
+    let short = Welcome {
+        frame_bytes_max: 128 << 10,
+        ..welcome()
+    };
+    world.serve(0, short);
+    world.log.clear();
+    world.opened(1, 2, 0);
+    // From now on blocks are made shorter.
+    for _ in 0..4 {
+        let message = Message::new(&long);
+        world.client.publish(orders, "a/b", &message).unwrap();
+    }
+    world.pump();
+    let short = Welcome {
+        frame_bytes_max: (128 << 10) - 1,
+        ..welcome()
+    };
+    world.check(expect![[r#"
+        < 1 publisher opened epoch 2 last 0
+        * 1 opened epoch 2
+        > 1 publish 1: long long
+        > 1 publish 3: long long
+        > 1 publish 5: long long
+        > 1 publish 7: long long
+    "#]]);
+    world.cut();
+    world.dial();
+    world.serve(0, short);
+    assert!(world.log.ends_with("* drop\n"), "{}", world.log);
 }

@@ -131,7 +131,8 @@ fn a_server_that_is_not_reached_in_time_ends_everything() {
     world.pump();
     assert_eq!(world.now, Duration::from_secs(5));
     let over = world.log.lines().rev().take(2).collect::<Vec<_>>();
-    let text = "over: no connection to the server for 5000 ms; last: the connection was cut before the answer: connection refused";
+    let text =
+        "over: no connection to the server for 5000 ms; last: connection cut: connection refused";
     assert_eq!(over, [format!("* {text}"), format!("* 1 {text}")]);
 }
 
@@ -228,7 +229,7 @@ fn after_a_cut_what_only_asks_is_asked_again_and_what_changes_something_is_told(
         > 2 request DropPublisher { name: "p" }
           cut
         * drop
-        * 2 failed: the connection was cut before the answer: the connection was cut before the answer: cut
+        * 2 failed: connection cut: cut
         > 0 hello stream 7
         < 0 welcome
         * up

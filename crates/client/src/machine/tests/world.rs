@@ -259,10 +259,10 @@ fn show_publish(publish: &Publish) -> String {
         let payload = std::str::from_utf8(record.payload()).unwrap();
         let shown = if payload.len() > 8 { "long" } else { payload };
         write!(text, " {shown}").unwrap();
-        match record.header().flags.get() {
-            FLAG_ATOMIC_FIRST => text.push('('),
-            FLAG_ATOMIC_LAST => text.push(')'),
-            _ => {}
+        for (flag, sign) in [(FLAG_ATOMIC_FIRST, '('), (FLAG_ATOMIC_LAST, ')')] {
+            if record.header().flags.get() & flag != 0 {
+                text.push(sign);
+            }
         }
         if let Some(newest) = record.condition() {
             write!(text, "?{newest}").unwrap();
