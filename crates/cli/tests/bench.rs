@@ -1,5 +1,7 @@
 //! Every bench once, as small as it goes: what was sent came back, and the JSON line says so. No times are asserted.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
