@@ -61,6 +61,9 @@ pub enum Verb {
                             Examples:\n  arioso inspect /var/lib/arioso\n  arioso inspect /var/lib/arioso --json"
     )]
     Inspect(InspectArgs),
+    /// Measures the bus on this machine, beside what the machine itself can do
+    #[command(subcommand, after_help = "Examples:\n  arioso bench publish\n  arioso bench replay --messages 500000")]
+    Bench(arioso_lab::Bench),
     /// Prints a completion script for a shell
     #[command(after_help = "Examples:\n  arioso completions bash > /etc/bash_completion.d/arioso")]
     Completions {

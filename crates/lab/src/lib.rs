@@ -1,6 +1,8 @@
-//! The lab: split plans side by side, in figures, as a table and on a page.
+//! The lab: workloads and measurements of the bus, and split plans side by side, in figures, as a table and on a page.
 //!
-//! It measures; it decides nothing. What it shows comes from the planners and lenses of `arioso-store`.
+//! It measures; it decides nothing. The plans come from the planners and lenses of `arioso-store`.
+
+pub mod bench;
 
 mod options;
 mod page;
@@ -9,6 +11,7 @@ pub mod planners;
 mod targets;
 pub mod volumes;
 
+pub use bench::Bench;
 pub use options::{LabArgs, LabOptions, run};
 
 use std::path::PathBuf;
