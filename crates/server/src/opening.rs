@@ -5,15 +5,13 @@ use std::sync::Arc;
 
 use arioso_disk::Disk;
 use arioso_journal::local::{Local, LocalOptions, LocalReplay, NewStream, Recovered, RecoveredTopic};
-use arioso_journal::replay::{BatchSummary, Condition, Run, replay_voids};
-use arioso_journal::{BatchNumber, SequenceRange};
+use arioso_journal::BatchNumber;
+use arioso_journal::replay::{BatchSummary, replay_voids};
 use arioso_store::batch::BatchHeader;
-use arioso_store::control::Control;
 use arioso_store::publishers::Publishers;
 use arioso_stream::Sequence;
 use arioso_stream::names::Names;
 use arioso_stream::order::{PublisherState, Resume, TopicCounts};
-use arioso_stream::record::{CONTROL_TOPIC, FLAG_CONDITIONAL, Records};
 use arioso_stream::topic::TopicId;
 
 use crate::assemble::{Found, assemble};
@@ -98,32 +96,7 @@ impl LocalReplay for Replaying {
 
     fn batch(&mut self, header: &[u8], records: &[u8]) {
         let Ok(header) = BatchHeader::read(header) else { return };
-        let mut summary = BatchSummary {
-            number: BatchNumber(header.number()),
-            given_before: Sequence(header.first_sequence().saturating_sub(u64::from(header.records_count() > 0))),
-            ..BatchSummary::default()
-        };
-        summary.runs.extend(header.runs().map(|run| Run {
-            publisher: run.publisher,
-            epoch: run.epoch,
-            first_publisher_sequence: run.first_publisher_sequence,
-            messages: run.messages,
-            before: run.stored_before,
-            first: run.first_sequence,
-        }));
-        for record in Records::new(records).map_while(Result::ok) {
-            if record.topic() == CONTROL_TOPIC {
-                if let Some(Control::Void(ranges)) = Control::read(&record) {
-                    let range = |(first, last)| SequenceRange { first: Sequence(first), last: Sequence(last) };
-                    summary.voids.extend(ranges.iter().map(range));
-                }
-            } else if record.header().flags.get() & FLAG_CONDITIONAL != 0
-                && let Some(named) = record.condition()
-            {
-                summary.conditions.push(Condition { sequence: record.sequence(), named });
-            }
-        }
-        self.batches.push(summary);
+        self.batches.push(BatchSummary::of(&header, records));
     }
 
     fn voids(&mut self, sealed: &Publishers, number_before: u64, settled_to: Sequence) -> Vec<(u64, u64)> {

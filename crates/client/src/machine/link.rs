@@ -71,6 +71,10 @@ impl Link {
         matches!(self.stage, Stage::Up { .. } | Stage::Opening { .. })
     }
 
+    pub(crate) fn last_error(&self) -> Option<&Error> {
+        self.last_error.as_ref()
+    }
+
     pub(crate) fn socket_opened(&mut self, now: Duration) {
         self.last_heard = now;
         self.last_sent = now;

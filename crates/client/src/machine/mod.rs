@@ -227,6 +227,11 @@ impl Connection {
         }
     }
 
+    /// Why the last connection ended, as long as there is no new one.
+    pub fn last_error(&self) -> Option<&Error> {
+        self.link.last_error()
+    }
+
     /// Whether there is a connection now.
     pub fn is_up(&self) -> bool {
         self.link.is_up()

@@ -146,6 +146,8 @@ pub(crate) struct Subscription {
     queued: u64,
     /// Bytes consumed and not given back yet.
     due: u64,
+    /// Bytes that wait beyond the credit, when this connection began: they are not given back.
+    owed: u64,
     holder_epoch: u32,
     /// Subscribes sent since the holder's epoch was told.
     tries: u32,
@@ -172,6 +174,7 @@ impl Subscription {
             granted: 0,
             queued: 0,
             due: 0,
+            owed: 0,
             holder_epoch: 0,
             tries: 0,
             not_before: Duration::ZERO,
@@ -238,6 +241,7 @@ impl Subscription {
         let credit_bytes = self.credit_bytes().saturating_sub(self.queued);
         self.granted = credit_bytes.cast_signed();
         self.due = 0;
+        self.owed = self.queued.saturating_sub(self.credit_bytes());
         let by_position = matches!(self.resume, Begin::Sequence(_));
         let frame = SubscribeFrame {
             more: false,
@@ -281,7 +285,7 @@ impl Subscription {
         self.tries = 0;
         self.stage = Stage::Live;
         self.end.get_or_insert(frame.newest_settled);
-        if matches!(self.resume, Begin::Start | Begin::Live | Begin::Time(_)) {
+        if matches!(self.resume, Begin::Start | Begin::Live) {
             self.resume = Begin::Sequence(frame.starts_at);
         }
         events.push_back(Event::Subscribed {
@@ -338,7 +342,15 @@ impl Subscription {
         if !self.listens("safe")? {
             return Ok(());
         }
-        self.mark(through)?;
+        if matches!(self.resume, Begin::Time(_)) {
+            // Nothing came yet: another connection begins at the time again, and tells old marks once more.
+            if through <= self.through {
+                return Ok(());
+            }
+            self.through = through;
+        } else {
+            self.mark(through)?;
+        }
         events.push_back(Event::Mark {
             subscription: self.id,
             through,
@@ -369,7 +381,9 @@ impl Subscription {
     pub(crate) fn consumed(&mut self, bytes: u64) {
         assert!(self.queued >= bytes, "a batch is consumed once");
         self.queued -= bytes;
-        self.due += bytes;
+        let owed = bytes.min(self.owed);
+        self.owed -= owed;
+        self.due += bytes - owed;
     }
 
     /// The position is behind retention.
