@@ -39,7 +39,8 @@ fn run(verb: Verb) -> Done {
         Verb::Topics(arguments) => topics::topics(&arguments),
         Verb::Publishers(arguments) => topics::publishers(&arguments),
         Verb::Lab(arguments) => {
-            let options = arioso_lab::LabOptions::try_from(arguments).map_err(|error| Failure::Use(error.to_string()))?;
+            let options =
+                arioso_lab::LabOptions::try_from(arguments).map_err(|error| Failure::Use(error.to_string()))?;
             arioso_lab::run(options, &mut io::stdout().lock()).map_err(Failure::new)
         }
         Verb::Bench(bench) => bench.run().map_err(bench_failure),

@@ -135,15 +135,8 @@ impl TryFrom<LabArgs> for LabOptions {
                 return Err(Error::NotLoopback { address });
             }
             (Some(address), _) => Output::Page { address },
-            (None, Some(planner)) => Output::Plan {
-                planner,
-                json: args.json,
-                assign: args.assign,
-            },
-            (None, None) => Output::Table {
-                json: args.json,
-                assign: args.assign,
-            },
+            (None, Some(planner)) => Output::Plan { planner, json: args.json, assign: args.assign },
+            (None, None) => Output::Table { json: args.json, assign: args.assign },
         };
         let budget = Budget {
             stores_max: args.stores,
@@ -153,11 +146,7 @@ impl TryFrom<LabArgs> for LabOptions {
         Ok(LabOptions {
             volumes: args.volumes,
             subscriptions: args.subscriptions,
-            question: Question {
-                budget,
-                aim: args.aim.into(),
-                over: args.over,
-            },
+            question: Question { budget, aim: args.aim.into(), over: args.over },
             output,
         })
     }
@@ -170,10 +159,7 @@ impl TryFrom<LabArgs> for LabOptions {
 /// Input that can't be read, a plan that can't be made, output that can't be written.
 pub fn run(options: LabOptions, out: &mut dyn Write) -> Result<(), Error> {
     let volumes = volumes::read(&options.volumes)?;
-    let recorded = options
-        .subscriptions
-        .as_deref()
-        .map(|file| volumes::read_subscriptions(file, &volumes.tree));
+    let recorded = options.subscriptions.as_deref().map(|file| volumes::read_subscriptions(file, &volumes.tree));
     let demands = Demands::new(&volumes.tree, recorded.transpose()?);
     let question = &options.question;
     match options.output {
@@ -184,35 +170,20 @@ pub fn run(options: LabOptions, out: &mut dyn Write) -> Result<(), Error> {
                 write_assignment(&file, &volumes.tree, &plan)?;
             }
             if json {
-                let answer = TableJson {
-                    bad_lines: volumes.bad_lines,
-                    bad: &volumes.bad,
-                    table: &table,
-                };
+                let answer = TableJson { bad_lines: volumes.bad_lines, bad: &volumes.bad, table: &table };
                 return write_json(out, &answer);
             }
             write_bad(out, &options.volumes, &volumes)?;
             out.write_all(table.to_text().as_bytes())?;
         }
-        Output::Plan {
-            planner,
-            json,
-            assign,
-        } => {
+        Output::Plan { planner, json, assign } => {
             let (plan, ms) = planned(&volumes.tree, &demands, question, &planner)?;
             if let Some(file) = assign {
                 write_assignment(&file, &volumes.tree, &plan)?;
             }
             let row = Row::of(&volumes.tree, &demands, &planner, &plan, ms);
-            let stores = (0..plan.stores().len())
-                .map(|at| StoreJson::of(&volumes.tree, &plan, at))
-                .collect();
-            let answer = PlanJson {
-                bad_lines: volumes.bad_lines,
-                bad: &volumes.bad,
-                plan: row,
-                stores_list: stores,
-            };
+            let stores = (0..plan.stores().len()).map(|at| StoreJson::of(&volumes.tree, &plan, at)).collect();
+            let answer = PlanJson { bad_lines: volumes.bad_lines, bad: &volumes.bad, plan: row, stores_list: stores };
             if json {
                 return write_json(out, &answer);
             }
@@ -221,43 +192,18 @@ pub fn run(options: LabOptions, out: &mut dyn Write) -> Result<(), Error> {
         }
         Output::Page { address } => {
             write_bad(out, &options.volumes, &volumes)?;
-            let name = options
-                .volumes
-                .file_name()
-                .unwrap_or_default()
-                .to_string_lossy()
-                .into_owned();
-            page::serve(
-                page::Shown {
-                    name,
-                    volumes,
-                    demands,
-                    question: *question,
-                },
-                address,
-                out,
-            )?;
+            let name = options.volumes.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            page::serve(page::Shown { name, volumes, demands, question: *question }, address, out)?;
         }
     }
     out.flush()?;
     Ok(())
 }
 
-fn planned(
-    tree: &TopicTree,
-    demands: &Demands,
-    question: &Question,
-    name: &str,
-) -> Result<(Plan, f64), Error> {
+fn planned(tree: &TopicTree, demands: &Demands, question: &Question, name: &str) -> Result<(Plan, f64), Error> {
     let planner = planners::planner(name, question.aim);
-    let planner =
-        planner.unwrap_or_else(|| Box::new(arioso_store::plan::Adaptive { aim: question.aim }));
-    Ok(planners::plan(
-        planner.as_ref(),
-        tree,
-        demands.of(question.over)?,
-        &question.budget,
-    )?)
+    let planner = planner.unwrap_or_else(|| Box::new(arioso_store::plan::Adaptive { aim: question.aim }));
+    Ok(planners::plan(planner.as_ref(), tree, demands.of(question.over)?, &question.budget)?)
 }
 
 #[derive(Serialize)]
@@ -296,11 +242,7 @@ impl StoreJson {
         let parts = plan.parts(StoreId(at as u32));
         let name = |part: &arioso_store::plan::Part| {
             let name = String::from_utf8_lossy(tree.name(part.node));
-            let slash = if part.node == arioso_store::plan::NodeId::ROOT {
-                ""
-            } else {
-                "/"
-            };
+            let slash = if part.node == arioso_store::plan::NodeId::ROOT { "" } else { "/" };
             match part.extent {
                 Extent::Subtree if tree.is_leaf(part.node) => name.into_owned(),
                 Extent::Own => name.into_owned(),
@@ -338,23 +280,11 @@ fn write_bad(out: &mut dyn Write, file: &Path, volumes: &volumes::Volumes) -> Re
 }
 
 fn write_plan(out: &mut dyn Write, answer: &PlanJson) -> Result<(), Error> {
-    let Row {
-        planner,
-        stores,
-        plan_ms,
-        topics,
-        subtrees,
-        ..
-    } = &answer.plan;
-    writeln!(
-        out,
-        "{planner}: {stores} stores, planned in {plan_ms:.1} ms"
-    )?;
-    for (name, figures) in [
-        ("topics", Some(topics)),
-        ("subtrees", Some(subtrees)),
-        ("recorded", answer.plan.recorded.as_ref()),
-    ] {
+    let Row { planner, stores, plan_ms, topics, subtrees, .. } = &answer.plan;
+    writeln!(out, "{planner}: {stores} stores, planned in {plan_ms:.1} ms")?;
+    for (name, figures) in
+        [("topics", Some(topics)), ("subtrees", Some(subtrees)), ("recorded", answer.plan.recorded.as_ref())]
+    {
         let Some(figures) = figures else { continue };
         writeln!(
             out,
@@ -366,18 +296,10 @@ fn write_plan(out: &mut dyn Write, answer: &PlanJson) -> Result<(), Error> {
             figures.worst_ratio_of,
         )?;
     }
-    writeln!(
-        out,
-        "\n{:>7}{:>10}{:>12}{:>12}  parts",
-        "store", "topics", "messages", "bytes"
-    )?;
+    writeln!(out, "\n{:>7}{:>10}{:>12}{:>12}  parts", "store", "topics", "messages", "bytes")?;
     for store in &answer.stores_list {
         let more = store.parts_count - store.parts.len();
-        let more = if more > 0 {
-            format!(" and {more} more")
-        } else {
-            String::new()
-        };
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let parts = store.parts.join(", ");
         writeln!(
             out,
@@ -390,10 +312,7 @@ fn write_plan(out: &mut dyn Write, answer: &PlanJson) -> Result<(), Error> {
 
 /// Writes `topic<TAB>store number`, in byte order of the topics.
 fn write_assignment(file: &Path, tree: &TopicTree, plan: &Plan) -> Result<(), Error> {
-    let failed = |source| Error::File {
-        file: file.to_owned(),
-        source,
-    };
+    let failed = |source| Error::File { file: file.to_owned(), source };
     let mut out = BufWriter::new(std::fs::File::create(file).map_err(failed)?);
     for row in 0..tree.rows() {
         out.write_all(tree.topic(row)).map_err(failed)?;
@@ -416,11 +335,7 @@ mod tests {
     fn table() -> (tempfile::TempDir, String) {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("v.tsv");
-        std::fs::write(
-            &file,
-            "topic\tmessages\tbytes\nbad\na/b\t1\t10\na/c\t1\t20\nd\t1\t500\n",
-        )
-        .unwrap();
+        std::fs::write(&file, "topic\tmessages\tbytes\nbad\na/b\t1\t10\na/c\t1\t20\nd\t1\t500\n").unwrap();
         let file = file.to_str().unwrap().to_owned();
         (dir, file)
     }
@@ -438,9 +353,7 @@ mod tests {
         let text = lab(&["--volumes", &file, "--stores", "2"]).unwrap();
         let first = text.lines().next().unwrap();
         assert!(
-            first.ends_with(
-                "line 2: it has 1 fields, wanted are topic, messages and bytes with a tab between"
-            ),
+            first.ends_with("line 2: it has 1 fields, wanted are topic, messages and bytes with a tab between"),
             "{text}"
         );
         assert!(NAMES.iter().all(|name| text.contains(name)), "{text}");
@@ -452,10 +365,7 @@ mod tests {
         let text = lab(&["--volumes", &file, "--stores", "2", "--json"]).unwrap();
         assert_eq!(text.lines().count(), 1);
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(
-            (json["bad_lines"].as_u64(), json["bad"][0]["line"].as_u64()),
-            (Some(1), Some(2))
-        );
+        assert_eq!((json["bad_lines"].as_u64(), json["bad"][0]["line"].as_u64()), (Some(1), Some(2)));
         assert_eq!(json["rows"][0]["topics"]["wasted_bytes"], 30);
     }
 
@@ -464,24 +374,12 @@ mod tests {
         let (dir, file) = table();
         let assign = dir.path().join("where.tsv");
         let assign_arg = assign.to_str().unwrap();
-        let text = lab(&[
-            "--volumes",
-            &file,
-            "--planner",
-            "adaptive",
-            "--stores",
-            "2",
-            "--json",
-            "--assign",
-            assign_arg,
-        ])
-        .unwrap();
+        let text =
+            lab(&["--volumes", &file, "--planner", "adaptive", "--stores", "2", "--json", "--assign", assign_arg])
+                .unwrap();
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(json["stores_list"][0]["parts"][0], "a/**");
-        assert_eq!(
-            std::fs::read_to_string(&assign).unwrap(),
-            "a/b\t0\na/c\t0\nd\t1\n"
-        );
+        assert_eq!(std::fs::read_to_string(&assign).unwrap(), "a/b\t0\na/c\t0\nd\t1\n");
         let text = lab(&["--volumes", &file, "--planner", "per-topic"]).unwrap();
         assert!(text.contains("per-topic: 3 stores"), "{text}");
     }
@@ -493,56 +391,24 @@ mod tests {
         std::fs::write(&asked, "a/c\t9\n").unwrap();
         let asked = asked.to_str().unwrap();
         let base = ["--volumes", &file, "--planner", "adaptive", "--stores", "3"];
-        let text =
-            lab(&[&base[..], &["--subscriptions", asked, "--over", "recorded"]].concat()).unwrap();
+        let text = lab(&[&base[..], &["--subscriptions", asked, "--over", "recorded"]].concat()).unwrap();
         assert!(text.contains("recorded: wasted 0 B"), "{text}");
-        assert!(matches!(
-            lab(&[&base[..], &["--over", "recorded"]].concat()),
-            Err(Error::NoSubscriptions)
-        ));
+        assert!(matches!(lab(&[&base[..], &["--over", "recorded"]].concat()), Err(Error::NoSubscriptions)));
     }
 
     #[test]
     fn wrong_use_is_refused_with_what_would_be_right() {
         let (dir, file) = table();
-        let wrong = |args: &[&str]| {
-            Lab::try_parse_from([&["lab"], args].concat())
-                .err()
-                .unwrap()
-                .to_string()
-        };
+        let wrong = |args: &[&str]| Lab::try_parse_from([&["lab"], args].concat()).err().unwrap().to_string();
         assert!(wrong(&["--volumes", &file, "--planner", "best"]).contains("adaptive"));
         assert!(wrong(&["--volumes", &file, "--stores", "0"]).contains("1..=1000000"));
         assert!(wrong(&[]).contains("--volumes"));
-        let beyond = lab(&["--volumes", &file, "--http", "0.0.0.0:0"])
-            .unwrap_err()
-            .to_string();
+        let beyond = lab(&["--volumes", &file, "--http", "0.0.0.0:0"]).unwrap_err().to_string();
         assert!(beyond.contains("--insecure"), "{beyond}");
-        let crossed = [
-            "--volumes",
-            &file,
-            "--store-bytes-min",
-            "9",
-            "--store-bytes-max",
-            "3",
-            "--planner",
-            "adaptive",
-        ];
-        assert!(
-            lab(&crossed)
-                .unwrap_err()
-                .to_string()
-                .contains("9 to 3 bytes")
-        );
+        let crossed = ["--volumes", &file, "--store-bytes-min", "9", "--store-bytes-max", "3", "--planner", "adaptive"];
+        assert!(lab(&crossed).unwrap_err().to_string().contains("9 to 3 bytes"));
         let assign = dir.path().join("no/such/dir");
-        let args = [
-            "--volumes",
-            &file,
-            "--planner",
-            "adaptive",
-            "--assign",
-            assign.to_str().unwrap(),
-        ];
+        let args = ["--volumes", &file, "--planner", "adaptive", "--assign", assign.to_str().unwrap()];
         assert!(lab(&args).unwrap_err().to_string().contains("no/such/dir"));
     }
 }

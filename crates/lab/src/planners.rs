@@ -2,24 +2,16 @@
 
 use crate::Error;
 use arioso_store::plan::{
-    Adaptive, Aim, Budget, CutPoints, Cuts, Demand, Greedy, Lens, NodeId, Optimum, PerTopic, Plan,
-    Planner, PrefixRule, Reads, TopicTree, wasted_sum_bound,
+    Adaptive, Aim, Budget, CutPoints, Cuts, Demand, Greedy, Lens, NodeId, Optimum, PerTopic, Plan, Planner, PrefixRule,
+    Reads, TopicTree, wasted_sum_bound,
 };
 use serde::Serialize;
 use std::fmt::Write;
 use std::time::Instant;
 
 /// The planners by name, the splitter's first.
-pub const NAMES: [&str; 8] = [
-    "adaptive",
-    "greedy",
-    "cut-best",
-    "cut-heaviest",
-    "three-level",
-    "partition",
-    "per-topic",
-    "optimum",
-];
+pub const NAMES: [&str; 8] =
+    ["adaptive", "greedy", "cut-best", "cut-heaviest", "three-level", "partition", "per-topic", "optimum"];
 
 /// The planner of a name; the aim matters to those that have a choice.
 #[must_use]
@@ -27,12 +19,8 @@ pub fn planner(name: &str, aim: Aim) -> Option<Box<dyn Planner + Send + Sync>> {
     Some(match name {
         "adaptive" => Box::new(Adaptive { aim }),
         "greedy" => Box::new(Greedy),
-        "cut-best" => Box::new(CutPoints {
-            cuts: Cuts::BestGain,
-        }),
-        "cut-heaviest" => Box::new(CutPoints {
-            cuts: Cuts::Heaviest,
-        }),
+        "cut-best" => Box::new(CutPoints { cuts: Cuts::BestGain }),
+        "cut-heaviest" => Box::new(CutPoints { cuts: Cuts::Heaviest }),
         "three-level" => Box::new(PrefixRule::THREE_LEVELS),
         "partition" => Box::new(PrefixRule::PARTITIONS),
         "per-topic" => Box::new(PerTopic),
@@ -62,11 +50,7 @@ impl Demands {
     /// Those of a tree.
     #[must_use]
     pub fn new(tree: &TopicTree, recorded: Option<Demand>) -> Demands {
-        Demands {
-            topics: Demand::topics(tree),
-            subtrees: Demand::subtrees(tree),
-            recorded,
-        }
+        Demands { topics: Demand::topics(tree), subtrees: Demand::subtrees(tree), recorded }
     }
 
     /// The one that a planner works for.
@@ -118,9 +102,7 @@ impl Figures {
     #[must_use]
     pub fn of(tree: &TopicTree, lens: &Lens) -> Figures {
         let name = |node: Option<NodeId>| {
-            node.map_or(String::new(), |node| {
-                String::from_utf8_lossy(tree.name(node)).into_owned()
-            })
+            node.map_or(String::new(), |node| String::from_utf8_lossy(tree.name(node)).into_owned())
         };
         Figures {
             reads: lens.reads,
@@ -158,13 +140,7 @@ pub struct Row {
 impl Row {
     /// Judges a plan.
     #[must_use]
-    pub fn of(
-        tree: &TopicTree,
-        demands: &Demands,
-        planner: &str,
-        plan: &Plan,
-        plan_ms: f64,
-    ) -> Row {
+    pub fn of(tree: &TopicTree, demands: &Demands, planner: &str, plan: &Plan, plan_ms: f64) -> Row {
         let reads = Reads::new(tree, plan);
         let figures = |demand: &Demand| Figures::of(tree, &reads.lens(demand));
         Row {
@@ -257,20 +233,9 @@ pub fn table(tree: &TopicTree, demands: &Demands, question: &Question) -> Result
         table.rows.push(Row::of(tree, demands, name, &made, ms));
         if is_rule(name) && name != "per-topic" {
             let stores_max = made.stores().len() as u32;
-            let (same, ms) = plan(
-                &adaptive,
-                tree,
-                demand,
-                &Budget {
-                    stores_max,
-                    ..question.budget
-                },
-            )?;
+            let (same, ms) = plan(&adaptive, tree, demand, &Budget { stores_max, ..question.budget })?;
             let row = Row::of(tree, demands, "adaptive", &same, ms);
-            table.rows.push(Row {
-                stores_of: Some(planner.name()),
-                ..row
-            });
+            table.rows.push(Row { stores_of: Some(planner.name()), ..row });
         }
     }
     Ok(table)
@@ -294,37 +259,15 @@ impl Table {
         let lenses = &heads[..if recorded { 3 } else { 2 }];
         let _ = write!(text, "{:26}{:>8}{:>10}", "planner", "stores", "ms");
         for lens in lenses {
-            let _ = write!(
-                text,
-                "{:>18}{:>11}{:>11}",
-                format!("{lens}: wasted"),
-                "worst",
-                "ratio"
-            );
+            let _ = write!(text, "{:>18}{:>11}{:>11}", format!("{lens}: wasted"), "worst", "ratio");
         }
         text.push('\n');
         for row in &self.rows {
-            let name = row
-                .stores_of
-                .map_or(row.planner.clone(), |of| format!("{} as {of}", row.planner));
+            let name = row.stores_of.map_or(row.planner.clone(), |of| format!("{} as {of}", row.planner));
             let _ = write!(text, "{name:26}{:>8}{:>10.1}", row.stores, row.plan_ms);
-            for figures in [
-                Some(&row.topics),
-                Some(&row.subtrees),
-                row.recorded.as_ref(),
-            ]
-            .into_iter()
-            .flatten()
-            {
-                let (wasted, worst) = (
-                    amount(figures.wasted_bytes as f64),
-                    amount(figures.worst_wasted_bytes as f64),
-                );
-                let _ = write!(
-                    text,
-                    "{wasted:>18}{worst:>11}{:>11}",
-                    short(figures.worst_ratio)
-                );
+            for figures in [Some(&row.topics), Some(&row.subtrees), row.recorded.as_ref()].into_iter().flatten() {
+                let (wasted, worst) = (amount(figures.wasted_bytes as f64), amount(figures.worst_wasted_bytes as f64));
+                let _ = write!(text, "{wasted:>18}{worst:>11}{:>11}", short(figures.worst_ratio));
             }
             text.push('\n');
         }
@@ -371,24 +314,16 @@ mod tests {
             ("log/disk", 30),
             ("web/x", 500),
         ];
-        let volume = |(topic, bytes): &(&'static str, u64)| Volume {
-            topic: topic.as_bytes(),
-            messages: 2,
-            bytes: *bytes,
-        };
+        let volume =
+            |(topic, bytes): &(&'static str, u64)| Volume { topic: topic.as_bytes(), messages: 2, bytes: *bytes };
         TopicTree::build(volumes.iter().map(volume)).unwrap()
     }
 
     fn answer(stores: u32, recorded: Option<&[(&[u8], u64)]>) -> Table {
         let tree = tree();
-        let recorded =
-            recorded.map(|filters| Demand::recorded(&tree, filters.iter().copied()).unwrap());
+        let recorded = recorded.map(|filters| Demand::recorded(&tree, filters.iter().copied()).unwrap());
         let demands = Demands::new(&tree, recorded);
-        let question = Question {
-            budget: Budget::stores(stores),
-            aim: Aim::WastedSum,
-            over: Over::Topics,
-        };
+        let question = Question { budget: Budget::stores(stores), aim: Aim::WastedSum, over: Over::Topics };
         let mut table = table(&tree, &demands, &question).unwrap();
         table.rows.iter_mut().for_each(|row| row.plan_ms = 0.0);
         table
@@ -432,11 +367,6 @@ mod tests {
     #[test]
     fn amounts_have_three_figures() {
         let amounts = [0.0, 7.0, 999.0, 1000.0, 12_345.0, 999_600.0, 2.5e12].map(amount);
-        assert_eq!(
-            amounts,
-            [
-                "0 B", "7 B", "999 B", "1 KB", "12.3 KB", "1.00 MB", "2.50 TB"
-            ]
-        );
+        assert_eq!(amounts, ["0 B", "7 B", "999 B", "1 KB", "12.3 KB", "1.00 MB", "2.50 TB"]);
     }
 }

@@ -36,13 +36,7 @@ fn tables() -> Vec<PathBuf> {
 
 fn row(tree: &TopicTree, demands: &Demands, name: &str, stores: u32) -> Row {
     let planner = planners::planner(name, Aim::WastedSum).unwrap();
-    let (plan, ms) = planners::plan(
-        planner.as_ref(),
-        tree,
-        &demands.topics,
-        &Budget::stores(stores),
-    )
-    .unwrap();
+    let (plan, ms) = planners::plan(planner.as_ref(), tree, &demands.topics, &Budget::stores(stores)).unwrap();
     if name == "adaptive" {
         plan.check(tree).unwrap();
         assert!(plan.stores().len() <= stores as usize);
@@ -94,14 +88,8 @@ fn compare(file: &Path) -> Compared {
         topics: tree.rows(),
         rule_stores: three.stores,
         rule: (same.topics.wasted_bytes, three.topics.wasted_bytes),
-        cuts: (
-            adaptive.topics.wasted_bytes,
-            least(|row| row.topics.wasted_bytes),
-        ),
-        below: (
-            adaptive.subtrees.wasted_bytes,
-            least(|row| row.subtrees.wasted_bytes),
-        ),
+        cuts: (adaptive.topics.wasted_bytes, least(|row| row.topics.wasted_bytes)),
+        below: (adaptive.subtrees.wasted_bytes, least(|row| row.subtrees.wasted_bytes)),
         name,
     }
 }
@@ -110,52 +98,27 @@ fn compare(file: &Path) -> Compared {
 fn the_adaptive_planner_reaches_its_targets_on_real_volumes() {
     let files = tables();
     if files.is_empty() {
-        assert!(
-            std::env::var_os("CI").is_none(),
-            "no volume tables below {}; set ARIOSO_SHARED",
-            shared().display()
-        );
-        println!(
-            "left out: 1 check of planner targets, no volume tables below {}",
-            shared().display()
-        );
+        assert!(std::env::var_os("CI").is_none(), "no volume tables below {}; set ARIOSO_SHARED", shared().display());
+        println!("left out: 1 check of planner targets, no volume tables below {}", shared().display());
         return;
     }
     let compared: Vec<Compared> = std::thread::scope(|scope| {
-        let running: Vec<_> = files
-            .iter()
-            .map(|file| scope.spawn(|| compare(file)))
-            .collect();
-        running
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .collect()
+        let running: Vec<_> = files.iter().map(|file| scope.spawn(|| compare(file))).collect();
+        running.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     let (mut rule, mut cuts, mut below) = (Ratios::default(), Ratios::default(), Ratios::default());
-    for Compared {
-        name,
-        rule_stores,
-        topics,
-        rule: (same, three),
-        cuts: (adaptive, best),
-        below: (ours, least),
-    } in compared
+    for Compared { name, rule_stores, topics, rule: (same, three), cuts: (adaptive, best), below: (ours, least) } in
+        compared
     {
         println!(
             "{name}: {topics} topics; {three} by the rule of {rule_stores}, {same} as many bundles; \
              {best} by {STORES} cut points, {adaptive} bundles; over subtrees {least}, {ours}"
         );
-        assert!(
-            same <= three,
-            "{name}: {same} is worse than the three-level rule's {three}"
-        );
+        assert!(same <= three, "{name}: {same} is worse than the three-level rule's {three}");
         if rule_stores >= RULE_STORES_MIN {
             rule.add(same, three);
         }
-        assert!(
-            adaptive <= best,
-            "{name}: {adaptive} is worse than cut points' {best}"
-        );
+        assert!(adaptive <= best, "{name}: {adaptive} is worse than cut points' {best}");
         cuts.add(adaptive, best);
         below.add(ours, least);
     }
@@ -164,15 +127,7 @@ fn the_adaptive_planner_reaches_its_targets_on_real_volumes() {
         "geometric means: rule {:.4}, cut points {:.4}, cut points over subtrees {:.4}",
         means[0], means[1], means[2]
     );
-    assert!(
-        means[0] <= 1.0 / 8.0,
-        "against the three-level rule: {}",
-        means[0]
-    );
+    assert!(means[0] <= 1.0 / 8.0, "against the three-level rule: {}", means[0]);
     assert!(means[1] <= 1.0 / 4.0, "against cut points: {}", means[1]);
-    assert!(
-        means[2] <= 1.0,
-        "against cut points over subtrees: {}",
-        means[2]
-    );
+    assert!(means[2] <= 1.0, "against cut points over subtrees: {}", means[2]);
 }

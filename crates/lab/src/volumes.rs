@@ -52,15 +52,9 @@ struct Row {
 pub fn read(file: &Path) -> Result<Volumes, Error> {
     let volumes = parse(open(file)?.as_mut()).map_err(|source| failed(file, source))??;
     if volumes.tree.is_empty() {
-        let first = volumes
-            .bad
-            .first()
-            .map(|bad| format!("line {}: {}", bad.line, bad.why));
+        let first = volumes.bad.first().map(|bad| format!("line {}: {}", bad.line, bad.why));
         let first = first.unwrap_or_else(|| "the file is empty".to_owned());
-        return Err(Error::NoVolumes {
-            file: file.to_owned(),
-            first,
-        });
+        return Err(Error::NoVolumes { file: file.to_owned(), first });
     }
     Ok(volumes)
 }
@@ -74,11 +68,7 @@ pub fn read_subscriptions(file: &Path, tree: &TopicTree) -> Result<Demand, Error
     let mut filters: Vec<(Vec<u8>, u64)> = Vec::new();
     let mut lines = Lines::new(input.as_mut());
     while let Some((line, text)) = lines.next().map_err(|source| failed(file, source))? {
-        let bad = |why: String| Error::Subscription {
-            file: file.to_owned(),
-            line,
-            why,
-        };
+        let bad = |why: String| Error::Subscription { file: file.to_owned(), line, why };
         let text = text.map_err(|why| bad(why.to_owned()))?;
         let mut fields = text.splitn(2, |b| *b == b'\t');
         let filter = fields.next().unwrap_or_default();
@@ -90,17 +80,12 @@ pub fn read_subscriptions(file: &Path, tree: &TopicTree) -> Result<Demand, Error
         Demand::check_filter(filter).map_err(|error| bad(error.to_string()))?;
         filters.push((filter.to_vec(), times));
     }
-    let filters = filters
-        .iter()
-        .map(|(filter, times)| (filter.as_slice(), *times));
+    let filters = filters.iter().map(|(filter, times)| (filter.as_slice(), *times));
     Ok(Demand::recorded(tree, filters)?)
 }
 
 fn failed(file: &Path, source: std::io::Error) -> Error {
-    Error::File {
-        file: file.to_owned(),
-        source,
-    }
+    Error::File { file: file.to_owned(), source }
 }
 
 fn open(file: &Path) -> Result<Box<dyn BufRead>, Error> {
@@ -121,38 +106,23 @@ struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     fn new(input: &'a mut dyn BufRead) -> Lines<'a> {
-        Lines {
-            input,
-            text: Vec::new(),
-            line: 0,
-        }
+        Lines { input, text: Vec::new(), line: 0 }
     }
 
     /// The next line that is not empty, or why it is none.
-    #[expect(
-        clippy::type_complexity,
-        reason = "a line, numbered, if it can be read and is one"
-    )]
+    #[expect(clippy::type_complexity, reason = "a line, numbered, if it can be read and is one")]
     fn next(&mut self) -> std::io::Result<Option<(u64, Result<&[u8], &'static str>)>> {
         loop {
             self.line += 1;
             self.text.clear();
-            if (&mut *self.input)
-                .take(LINE_BYTES_MAX)
-                .read_until(b'\n', &mut self.text)?
-                == 0
-            {
+            if (&mut *self.input).take(LINE_BYTES_MAX).read_until(b'\n', &mut self.text)? == 0 {
                 return Ok(None);
             }
             if self.text.last() != Some(&b'\n') && self.text.len() as u64 == LINE_BYTES_MAX {
                 skip_line(self.input)?;
                 return Ok(Some((self.line, Err("a line has at most 4096 bytes"))));
             }
-            while self
-                .text
-                .pop_if(|last| *last == b'\n' || *last == b'\r')
-                .is_some()
-            {}
+            while self.text.pop_if(|last| *last == b'\n' || *last == b'\r').is_some() {}
             if !self.text.is_empty() {
                 return Ok(Some((self.line, Ok(&self.text))));
             }
@@ -164,10 +134,7 @@ fn skip_line(input: &mut dyn BufRead) -> std::io::Result<()> {
     loop {
         let buffer = input.fill_buf()?;
         let end = buffer.iter().position(|b| *b == b'\n');
-        let (taken, done) = (
-            end.map_or(buffer.len(), |end| end + 1),
-            end.is_some() || buffer.is_empty(),
-        );
+        let (taken, done) = (end.map_or(buffer.len(), |end| end + 1), end.is_some() || buffer.is_empty());
         input.consume(taken);
         if done {
             return Ok(());
@@ -190,54 +157,29 @@ fn parse(input: &mut dyn BufRead) -> std::io::Result<Result<Volumes, Error>> {
         match row {
             Ok(None) => {}
             Ok(Some((_, messages, bytes)))
-                if messages_sum
-                    .saturating_add(messages)
-                    .max(bytes_sum.saturating_add(bytes))
-                    >= VOLUME_SUM_MAX =>
+                if messages_sum.saturating_add(messages).max(bytes_sum.saturating_add(bytes)) >= VOLUME_SUM_MAX =>
             {
-                bad.add(
-                    line,
-                    "with it the volumes add up to 2^63 or more".to_owned(),
-                );
+                bad.add(line, "with it the volumes add up to 2^63 or more".to_owned());
             }
             Ok(Some((topic, messages, bytes))) => {
                 messages_sum += messages;
                 bytes_sum += bytes;
                 let start = topics.len();
                 topics.extend_from_slice(topic);
-                rows.push(Row {
-                    topic: start..topics.len(),
-                    messages,
-                    bytes,
-                    line,
-                });
+                rows.push(Row { topic: start..topics.len(), messages, bytes, line });
             }
             Err(why) => bad.add(line, why),
         }
     }
-    rows.sort_by(|a, b| {
-        topics[a.topic.clone()]
-            .cmp(&topics[b.topic.clone()])
-            .then(a.line.cmp(&b.line))
-    });
+    rows.sort_by(|a, b| topics[a.topic.clone()].cmp(&topics[b.topic.clone()]).then(a.line.cmp(&b.line)));
     rows.dedup_by(|again, first| {
         let same = topics[again.topic.clone()] == topics[first.topic.clone()];
         if same {
-            bad.add(
-                again.line,
-                format!(
-                    "its topic already stands in line {}; a topic has one line",
-                    first.line
-                ),
-            );
+            bad.add(again.line, format!("its topic already stands in line {}; a topic has one line", first.line));
         }
         same
     });
-    let volume = |row: &Row| Volume {
-        topic: &topics[row.topic.clone()],
-        messages: row.messages,
-        bytes: row.bytes,
-    };
+    let volume = |row: &Row| Volume { topic: &topics[row.topic.clone()], messages: row.messages, bytes: row.bytes };
     Ok(match TopicTree::build(rows.iter().map(volume)) {
         Ok(tree) => Ok(bad.with(tree)),
         Err(error) => Err(error.into()),
@@ -260,41 +202,22 @@ impl Bad {
 
     fn with(mut self, tree: TopicTree) -> Volumes {
         self.first.sort_by_key(|bad| bad.line);
-        Volumes {
-            tree,
-            bad: self.first,
-            bad_lines: self.count,
-        }
+        Volumes { tree, bad: self.first, bad_lines: self.count }
     }
 }
 
 fn row_of(text: &[u8]) -> Result<(&[u8], u64, u64), String> {
     let fields: Vec<&[u8]> = text.split(|b| *b == b'\t').collect();
     let [topic, messages, bytes] = fields[..] else {
-        return Err(format!(
-            "it has {} fields, wanted are topic, messages and bytes with a tab between",
-            fields.len()
-        ));
+        return Err(format!("it has {} fields, wanted are topic, messages and bytes with a tab between", fields.len()));
     };
     if std::str::from_utf8(topic).is_err() {
-        return Err(format!(
-            "topic {:?} is not UTF-8",
-            String::from_utf8_lossy(topic)
-        ));
+        return Err(format!("topic {:?} is not UTF-8", String::from_utf8_lossy(topic)));
     }
-    let checked = TopicTree::check(topic).and_then(|()| {
-        if topic.contains(&b'*') {
-            Err("a topic holds no star")
-        } else {
-            Ok(())
-        }
-    });
+    let checked = TopicTree::check(topic)
+        .and_then(|()| if topic.contains(&b'*') { Err("a topic holds no star") } else { Ok(()) });
     checked.map_err(|why| format!("topic {:?}: {why}", String::from_utf8_lossy(topic)))?;
-    Ok((
-        topic,
-        number(messages, "messages")?,
-        number(bytes, "bytes")?,
-    ))
+    Ok((topic, number(messages, "messages")?, number(bytes, "bytes")?))
 }
 
 fn number(field: &[u8], what: &str) -> Result<u64, String> {
@@ -327,16 +250,13 @@ mod tests {
     #[test]
     fn bad_lines_are_named_and_the_rest_goes_on() {
         let long = [b"x".repeat(5000), b"\n".to_vec()].concat();
-        let mut text = b"a\t1\t2\nb\t1\nc\tone\t2\n\xff\t1\t1\na\t3\t4\nd\t1\t-5\ne/*\t1\t1\nf\t1\t1\tx\n\t1\t1\n".to_vec();
+        let mut text =
+            b"a\t1\t2\nb\t1\nc\tone\t2\n\xff\t1\t1\na\t3\t4\nd\t1\t-5\ne/*\t1\t1\nf\t1\t1\tx\n\t1\t1\n".to_vec();
         text.extend(long);
         text.extend(b"z\t+1\t1\ny\t1\t18446744073709551615\nlast\t7\t8\n");
         let volumes = parsed(&text);
         assert_eq!((volumes.tree.rows(), volumes.bad_lines), (2, 11));
-        let named: Vec<String> = volumes
-            .bad
-            .iter()
-            .map(|bad| format!("{}: {}", bad.line, bad.why))
-            .collect();
+        let named: Vec<String> = volumes.bad.iter().map(|bad| format!("{}: {}", bad.line, bad.why)).collect();
         expect![[r#"
             2: it has 2 fields, wanted are topic, messages and bytes with a tab between
             3: messages "one" is not a whole number from 0 to 2^64-1
@@ -364,23 +284,10 @@ mod tests {
         let file = dir.path().join("none.tsv");
         std::fs::write(&file, "{\"topic\": \"a\"}\n").unwrap();
         let error = read(&file).unwrap_err().to_string();
-        assert!(
-            error.contains("none.tsv") && error.contains("line 1: it has 1 fields"),
-            "{error}"
-        );
+        assert!(error.contains("none.tsv") && error.contains("line 1: it has 1 fields"), "{error}");
         std::fs::write(&file, "").unwrap();
-        assert!(
-            read(&file)
-                .unwrap_err()
-                .to_string()
-                .contains("the file is empty")
-        );
-        assert!(
-            read(&dir.path().join("gone"))
-                .unwrap_err()
-                .to_string()
-                .contains("gone")
-        );
+        assert!(read(&file).unwrap_err().to_string().contains("the file is empty"));
+        assert!(read(&dir.path().join("gone")).unwrap_err().to_string().contains("gone"));
     }
 
     #[test]
@@ -402,18 +309,8 @@ mod tests {
         std::fs::write(&file, "a/b\t3\na/**\n").unwrap();
         let demand = read_subscriptions(&file, &tree).unwrap();
         let node = |name: &str| tree.find(name.as_bytes()).unwrap();
-        assert_eq!(
-            (
-                demand.own(node("a/b")),
-                demand.subtree(node("a")),
-                demand.own(node("d"))
-            ),
-            (3, 1, 0)
-        );
-        for (text, want) in [
-            ("a\nb*\n", "line 2: filter \"b*\""),
-            ("a\tx\n", "line 1: times \"x\""),
-        ] {
+        assert_eq!((demand.own(node("a/b")), demand.subtree(node("a")), demand.own(node("d"))), (3, 1, 0));
+        for (text, want) in [("a\nb*\n", "line 2: filter \"b*\""), ("a\tx\n", "line 1: times \"x\"")] {
             std::fs::write(&file, text).unwrap();
             let error = read_subscriptions(&file, &tree).unwrap_err().to_string();
             assert!(error.contains(want), "{error}");

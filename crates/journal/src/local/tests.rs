@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arioso_disk::{Disk, Operation, SimDisk};
-use arioso_store::inspect::{Finding, State};
 use arioso_store::batch::PAGE_BYTES;
+use arioso_store::inspect::{Finding, State};
 use arioso_store::segment::{SegmentReader, segment_path};
 use arioso_store::voids::Voids;
 

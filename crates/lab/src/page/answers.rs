@@ -41,12 +41,7 @@ impl IntoResponse for Answer {
         let kind = [(header::CONTENT_TYPE, "application/json")];
         match self {
             Answer::Found(text) => (kind, text).into_response(),
-            Answer::Bad(why) => (
-                StatusCode::BAD_REQUEST,
-                kind,
-                json!({ "error": why }).to_string(),
-            )
-                .into_response(),
+            Answer::Bad(why) => (StatusCode::BAD_REQUEST, kind, json!({ "error": why }).to_string()).into_response(),
         }
     }
 }
@@ -73,27 +68,13 @@ impl PlanQuery {
             "subtrees" => Over::Subtrees,
             "recorded" => Over::Recorded,
             other => {
-                return Err(format!(
-                    "over {other:?} is none of topics, subtrees, recorded"
-                ));
+                return Err(format!("over {other:?} is none of topics, subtrees, recorded"));
             }
         };
         if !(1..=STORES_MAX).contains(&self.stores) {
-            return Err(format!(
-                "stores {} is not from 1 to {STORES_MAX}",
-                self.stores
-            ));
+            return Err(format!("stores {} is not from 1 to {STORES_MAX}", self.stores));
         }
-        planned(
-            lab,
-            Key {
-                planner: self.planner,
-                stores: self.stores,
-                aim,
-                over,
-            },
-        )
-        .await
+        planned(lab, Key { planner: self.planner, stores: self.stores, aim, over }).await
     }
 }
 
@@ -147,11 +128,7 @@ pub(super) async fn plan(State(lab): Shared, Query(query): Query<PlanQuery>) -> 
         let sizes = || planned.plan.stores().iter().map(|store| store.bytes);
         Answer::of(&PlanShown {
             row: &judged.row,
-            curves: judged
-                .curves
-                .iter()
-                .map(|(name, curve)| (*name, curve))
-                .collect(),
+            curves: judged.curves.iter().map(|(name, curve)| (*name, curve)).collect(),
             largest_bytes: sizes().max().unwrap_or(0),
             smallest_bytes: sizes().min().unwrap_or(0),
         })
@@ -161,9 +138,7 @@ pub(super) async fn plan(State(lab): Shared, Query(query): Query<PlanQuery>) -> 
 
 /// Answers beside the sockets what may take long.
 async fn beside(answer: impl FnOnce() -> Answer + Send + 'static) -> Answer {
-    tokio::task::spawn_blocking(answer)
-        .await
-        .unwrap_or_else(|error| Answer::Bad(error.to_string()))
+    tokio::task::spawn_blocking(answer).await.unwrap_or_else(|error| Answer::Bad(error.to_string()))
 }
 
 /// Which picture.
@@ -173,11 +148,7 @@ pub(super) struct ViewQuery {
     size: Size,
 }
 
-pub(super) async fn view(
-    State(lab): Shared,
-    Query(plan): Query<PlanQuery>,
-    Query(query): Query<ViewQuery>,
-) -> Answer {
+pub(super) async fn view(State(lab): Shared, Query(plan): Query<PlanQuery>, Query(query): Query<ViewQuery>) -> Answer {
     let node = match known(&lab, query.node) {
         Ok(node) => node,
         Err(why) => return Answer::Bad(why),
@@ -188,12 +159,7 @@ pub(super) async fn view(
     };
     beside(move || {
         let tree = &lab.shown.volumes.tree;
-        let shape = Viewer {
-            tree,
-            plan: &planned.plan,
-            size: query.size,
-        }
-        .view(node);
+        let shape = Viewer { tree, plan: &planned.plan, size: query.size }.view(node);
         // The way up, the root first.
         let mut above = vec![node];
         while let Some(last) = above.last().filter(|node| **node != NodeId::ROOT) {
@@ -215,11 +181,7 @@ pub(super) struct CostQuery {
     node: u32,
 }
 
-pub(super) async fn cost(
-    State(lab): Shared,
-    Query(plan): Query<PlanQuery>,
-    Query(query): Query<CostQuery>,
-) -> Answer {
+pub(super) async fn cost(State(lab): Shared, Query(plan): Query<PlanQuery>, Query(query): Query<CostQuery>) -> Answer {
     let node = match known(&lab, query.node) {
         Ok(node) => node,
         Err(why) => return Answer::Bad(why),
@@ -260,32 +222,20 @@ pub(super) async fn find(State(lab): Shared, Query(query): Query<FindQuery>) -> 
     let (mut low, mut high) = (0, tree.rows());
     while low < high {
         let middle = low.midpoint(high);
-        if tree.topic(middle) < text {
-            low = middle + 1
-        } else {
-            high = middle
-        }
+        if tree.topic(middle) < text { low = middle + 1 } else { high = middle }
     }
-    let rows = (low..tree.rows())
-        .take_while(|row| tree.topic(*row).starts_with(text))
-        .take(FOUND_MAX);
+    let rows = (low..tree.rows()).take_while(|row| tree.topic(*row).starts_with(text)).take(FOUND_MAX);
     let found: Vec<_> = rows
         .filter_map(|row| {
             let name = String::from_utf8_lossy(tree.topic(row));
             Some(json!({ "node": tree.find(tree.topic(row))?.0, "name": name, "bytes": tree.row_bytes(row) }))
         })
         .collect();
-    let node = tree
-        .find(text.strip_suffix(b"/**").unwrap_or(text))
-        .map(|node| node.0);
+    let node = tree.find(text.strip_suffix(b"/**").unwrap_or(text)).map(|node| node.0);
     Answer::of(&json!({ "found": found, "node": node }))
 }
 
 fn known(lab: &Lab, node: u32) -> Result<NodeId, String> {
     let nodes = lab.shown.volumes.tree.len();
-    if (node as usize) < nodes {
-        Ok(NodeId(node))
-    } else {
-        Err(format!("node {node} is not below {nodes}"))
-    }
+    if (node as usize) < nodes { Ok(NodeId(node)) } else { Err(format!("node {node} is not below {nodes}")) }
 }

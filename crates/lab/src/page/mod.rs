@@ -47,22 +47,14 @@ const PLANNING_MAX: usize = 2;
 
 /// Serves the page until SIGINT or SIGTERM.
 pub(crate) fn serve(shown: Shown, address: SocketAddr, out: &mut dyn Write) -> Result<(), Error> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let listen = |source| Error::Listen { address, source };
-        let listener = tokio::net::TcpListener::bind(address)
-            .await
-            .map_err(listen)?;
+        let listener = tokio::net::TcpListener::bind(address).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
         writeln!(out, "the lab is at http://{address}/ until stopped")?;
         out.flush()?;
-        axum::serve(listener, router(shown))
-            .with_graceful_shutdown(stopped())
-            .await
-            .map_err(listen)
+        axum::serve(listener, router(shown)).with_graceful_shutdown(stopped()).await.map_err(listen)
     })
 }
 
@@ -80,47 +72,15 @@ async fn stopped() {
 }
 
 fn router(shown: Shown) -> Router {
-    let lab = Arc::new(Lab {
-        shown,
-        plans: plans::Plans::new(PLANNING_MAX),
-    });
+    let lab = Arc::new(Lab { shown, plans: plans::Plans::new(PLANNING_MAX) });
     Router::new()
-        .route(
-            "/",
-            get(|| async {
-                file(
-                    "text/html; charset=utf-8",
-                    include_bytes!("../../page/index.html"),
-                )
-            }),
-        )
-        .route(
-            "/lab.js",
-            get(|| async {
-                file(
-                    "text/javascript; charset=utf-8",
-                    include_bytes!("../../page/lab.js"),
-                )
-            }),
-        )
+        .route("/", get(|| async { file("text/html; charset=utf-8", include_bytes!("../../page/index.html")) }))
+        .route("/lab.js", get(|| async { file("text/javascript; charset=utf-8", include_bytes!("../../page/lab.js")) }))
         .route(
             "/draw.js",
-            get(|| async {
-                file(
-                    "text/javascript; charset=utf-8",
-                    include_bytes!("../../page/draw.js"),
-                )
-            }),
+            get(|| async { file("text/javascript; charset=utf-8", include_bytes!("../../page/draw.js")) }),
         )
-        .route(
-            "/lab.css",
-            get(|| async {
-                file(
-                    "text/css; charset=utf-8",
-                    include_bytes!("../../page/lab.css"),
-                )
-            }),
-        )
+        .route("/lab.css", get(|| async { file("text/css; charset=utf-8", include_bytes!("../../page/lab.css")) }))
         .route("/api/info", get(answers::info))
         .route("/api/plan", get(answers::plan))
         .route("/api/view", get(answers::view))
@@ -135,10 +95,7 @@ fn file(kind: &'static str, bytes: &'static [u8]) -> impl IntoResponse {
         (header::CONTENT_TYPE, kind),
         (header::CACHE_CONTROL, "no-cache"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (
-            header::CONTENT_SECURITY_POLICY,
-            "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:",
-        ),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:"),
     ];
     (headers, bytes)
 }

@@ -52,10 +52,7 @@ pub(super) struct Plans {
 
 impl Plans {
     pub fn new(at_once: usize) -> Plans {
-        Plans {
-            kept: Mutex::new(VecDeque::new()),
-            turns: Semaphore::new(at_once),
-        }
+        Plans { kept: Mutex::new(VecDeque::new()), turns: Semaphore::new(at_once) }
     }
 
     fn find(&self, key: &Key) -> Option<Arc<Planned>> {
@@ -78,12 +75,7 @@ pub(super) async fn planned(lab: &Arc<Lab>, key: Key) -> Result<Arc<Planned>, St
     if let Some(found) = lab.plans.find(&key) {
         return Ok(found);
     }
-    let _turn = lab
-        .plans
-        .turns
-        .acquire()
-        .await
-        .map_err(|error| error.to_string())?;
+    let _turn = lab.plans.turns.acquire().await.map_err(|error| error.to_string())?;
     // Another request may have made it while this one waited.
     if let Some(found) = lab.plans.find(&key) {
         return Ok(found);
@@ -98,26 +90,12 @@ pub(super) async fn planned(lab: &Arc<Lab>, key: Key) -> Result<Arc<Planned>, St
 
 fn make(lab: &Lab, key: &Key) -> Result<Planned, String> {
     let (tree, demands) = (&lab.shown.volumes.tree, &lab.shown.demands);
-    let planner = planners::planner(&key.planner, key.aim).ok_or_else(|| {
-        format!(
-            "planner {:?} is none of {}",
-            key.planner,
-            planners::NAMES.join(", ")
-        )
-    })?;
-    let budget = Budget {
-        stores_max: key.stores,
-        ..lab.shown.question.budget
-    };
+    let planner = planners::planner(&key.planner, key.aim)
+        .ok_or_else(|| format!("planner {:?} is none of {}", key.planner, planners::NAMES.join(", ")))?;
+    let budget = Budget { stores_max: key.stores, ..lab.shown.question.budget };
     let demand = demands.of(key.over).map_err(|error| error.to_string())?;
-    let (plan, ms) = planners::plan(planner.as_ref(), tree, demand, &budget)
-        .map_err(|error| error.to_string())?;
-    Ok(Planned {
-        key: key.clone(),
-        plan,
-        plan_ms: ms,
-        judged: OnceLock::new(),
-    })
+    let (plan, ms) = planners::plan(planner.as_ref(), tree, demand, &budget).map_err(|error| error.to_string())?;
+    Ok(Planned { key: key.clone(), plan, plan_ms: ms, judged: OnceLock::new() })
 }
 
 impl Planned {
@@ -132,32 +110,19 @@ impl Planned {
                 ("subtrees", Some(&demands.subtrees)),
                 ("recorded", demands.recorded.as_ref()),
             ];
-            let curves = lenses
-                .into_iter()
-                .filter_map(|(name, demand)| Some((name, curve(&reads, demand?))))
-                .collect();
-            Judged {
-                touched: reads.touched().to_vec(),
-                row,
-                curves,
-            }
+            let curves = lenses.into_iter().filter_map(|(name, demand)| Some((name, curve(&reads, demand?)))).collect();
+            Judged { touched: reads.touched().to_vec(), row, curves }
         })
     }
 }
 
 fn curve(reads: &Reads, demand: &Demand) -> Curve {
     let each = |value: fn(&arioso_store::plan::Read) -> f64| {
-        let mut values: Vec<(f64, u64)> = reads
-            .of(demand)
-            .map(|read| (value(&read), read.times))
-            .collect();
+        let mut values: Vec<(f64, u64)> = reads.of(demand).map(|read| (value(&read), read.times)).collect();
         values.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         percentiles(&values)
     };
-    Curve {
-        ratio: each(|read| read.ratio()),
-        wasted: each(|read| read.wasted() as f64),
-    }
+    Curve { ratio: each(|read| read.ratio()), wasted: each(|read| read.wasted() as f64) }
 }
 
 /// The values at 0, 1, … 100 percent of the weight; empty if there is none.
@@ -182,10 +147,7 @@ mod tests {
     fn percentiles_count_each_value_as_often_as_it_is_read() {
         let steps = percentiles(&[(1.0, 90), (5.0, 9), (70.0, 1)]);
         assert_eq!(steps.len(), 101);
-        assert_eq!(
-            [steps[0], steps[90], steps[91], steps[99], steps[100]],
-            [1.0, 1.0, 5.0, 5.0, 70.0]
-        );
+        assert_eq!([steps[0], steps[90], steps[91], steps[99], steps[100]], [1.0, 1.0, 5.0, 5.0, 70.0]);
         assert!(percentiles(&[]).is_empty());
     }
 }

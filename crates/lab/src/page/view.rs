@@ -74,9 +74,7 @@ impl Viewer<'_> {
             let parts = self.parts(node, seen);
             boxes += parts.len();
             heap.extend(parts.iter().filter_map(|part| {
-                part.node
-                    .filter(|_| part.kind == Kind::Node)
-                    .map(|node| (part.size, std::cmp::Reverse(NodeId(node))))
+                part.node.filter(|_| part.kind == Kind::Node).map(|node| (part.size, std::cmp::Reverse(NodeId(node))))
             }));
             opened.insert(node, parts);
         }
@@ -90,10 +88,7 @@ impl Viewer<'_> {
         let mut parts = Vec::new();
         let mut groups: BTreeMap<Option<u32>, Shape> = BTreeMap::new();
         let own = self.tree.row(node).map(|row| self.own(node, row));
-        for part in own
-            .into_iter()
-            .chain(self.tree.children(node).map(|child| self.node(child)))
-        {
+        for part in own.into_iter().chain(self.tree.children(node).map(|child| self.node(child))) {
             if part.size >= seen {
                 parts.push(part);
                 continue;
@@ -159,9 +154,7 @@ impl Viewer<'_> {
     fn store_of(&self, node: NodeId) -> Option<u32> {
         let rows = self.tree.rows_below(node);
         let StoreId(first) = self.plan.store_of(*rows.first()? as usize);
-        rows.iter()
-            .all(|row| self.plan.store_of(*row as usize) == StoreId(first))
-            .then_some(first)
+        rows.iter().all(|row| self.plan.store_of(*row as usize) == StoreId(first)).then_some(first)
     }
 }
 
@@ -171,25 +164,11 @@ fn fewer(mut groups: Vec<Shape>) -> Vec<Shape> {
     if groups.len() > GROUPS_MAX {
         let rest = groups.split_off(GROUPS_MAX - 1);
         let sum = |of: fn(&Shape) -> u64| rest.iter().map(of).sum::<u64>();
-        let (size, bytes, topics) = (
-            sum(|group| group.size),
-            sum(|group| group.bytes),
-            sum(|group| group.topics),
-        );
-        groups.push(Shape {
-            size,
-            bytes,
-            topics,
-            store: None,
-            ..rest[0].clone()
-        });
+        let (size, bytes, topics) = (sum(|group| group.size), sum(|group| group.bytes), sum(|group| group.topics));
+        groups.push(Shape { size, bytes, topics, store: None, ..rest[0].clone() });
     }
     for group in &mut groups {
-        group.label = if group.topics == 1 {
-            "1 topic".to_owned()
-        } else {
-            format!("{} topics", group.topics)
-        };
+        group.label = if group.topics == 1 { "1 topic".to_owned() } else { format!("{} topics", group.topics) };
         group.more = false;
     }
     groups

@@ -327,7 +327,9 @@ impl Process {
                 if clean {
                     match log.into_backend().close(next.0, timestamp) {
                         // Without room there is no mark: the next start takes the stop for an unclean one.
-                        Err(_) if disk.is_crashed() || disk.space().is_ok_and(|space| space.total == 0) => clean = false,
+                        Err(_) if disk.is_crashed() || disk.space().is_ok_and(|space| space.total == 0) => {
+                            clean = false
+                        }
                         Err(error) => return Err(fault(error)),
                         Ok(()) => {}
                     }

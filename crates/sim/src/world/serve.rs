@@ -103,7 +103,10 @@ impl World {
 
     fn close_if_stopped(&mut self) -> Check {
         let Some(process) = &mut self.process else { return Ok(()) };
-        let idle = !process.writing && process.flying() == 0 && !process.has_held() && !process.node.engine.lock().has_pending();
+        let idle = !process.writing
+            && process.flying() == 0
+            && !process.has_held()
+            && !process.node.engine.lock().has_pending();
         if process.stopping && idle { self.close() } else { Ok(()) }
     }
 
@@ -253,7 +256,11 @@ impl World {
         }
         let bytes = if let Ok(Supplied::Bytes(bytes)) = &supplied { bytes.clone() } else { Default::default() };
         let (channel, what) = (read.channel, supplied.as_ref().err());
-        self.trace.note(self.now, format_args!("link {number} channel {channel} read {:?} {what:?}", read.request), &bytes);
+        self.trace.note(
+            self.now,
+            format_args!("link {number} channel {channel} read {:?} {what:?}", read.request),
+            &bytes,
+        );
         let at = self.now + self.chance.within(US, 2 * MS);
         self.queue.push(at, Event::Supply(life, number, channel, supplied));
         Ok(())
@@ -348,7 +355,21 @@ impl World {
                         r.feed(&bytes);
                         while let Ok(Some((c, f))) = r.next_frame() {
                             match f {
-                                arioso_wire::Frame::Publish(p) => self.trace.note(now, format_args!("DBG link {number} ch {c} publish {} x{} {:?} atomic {} {:?} uids {:?}", p.first, p.messages, p.level, p.atomic, p.condition, arioso_stream::Records::new(&p.records).map(|r| u32::from_le_bytes(r.unwrap().payload()[..4].try_into().unwrap())).collect::<Vec<_>>()), &[]),
+                                arioso_wire::Frame::Publish(p) => self.trace.note(
+                                    now,
+                                    format_args!(
+                                        "DBG link {number} ch {c} publish {} x{} {:?} atomic {} {:?} uids {:?}",
+                                        p.first,
+                                        p.messages,
+                                        p.level,
+                                        p.atomic,
+                                        p.condition,
+                                        arioso_stream::Records::new(&p.records)
+                                            .map(|r| u32::from_le_bytes(r.unwrap().payload()[..4].try_into().unwrap()))
+                                            .collect::<Vec<_>>()
+                                    ),
+                                    &[],
+                                ),
                                 f => self.trace.note(now, format_args!("DBG link {number} ch {c} {}", f.name()), &[]),
                             }
                         }
@@ -373,7 +394,9 @@ impl World {
         if wishes.close {
             link.farewell = Some(now + FAREWELL_NS);
         } else if deadline <= clock.mono && !wishes.again {
-            return violated(format!("the session of link {number} is due at {deadline}, which is past, and has done nothing"));
+            return violated(format!(
+                "the session of link {number} is due at {deadline}, which is past, and has done nothing"
+            ));
         }
         let bytes = link.out.bytes();
         if bytes > OUTPUT_BYTES_CEILING {
