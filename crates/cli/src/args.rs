@@ -53,9 +53,6 @@ pub enum Verb {
     /// Lists or drops named publishers
     #[command(after_help = "Examples:\n  arioso publishers list\n  arioso publishers drop sensor-7")]
     Publishers(PublishersArgs),
-    /// Measures the bus on this machine, beside what the machine itself can do
-    #[command(subcommand, after_help = "Examples:\n  arioso bench publish\n  arioso bench replay --messages 500000")]
-    Bench(arioso_lab::Bench),
     /// Shows split plans of a topic tree side by side, as a table or on a page
     Lab(arioso_lab::LabArgs),
     /// Verifies every checksum of a data directory that no server has open, and lists what is in it
@@ -64,6 +61,9 @@ pub enum Verb {
                             Examples:\n  arioso inspect /var/lib/arioso\n  arioso inspect /var/lib/arioso --json"
     )]
     Inspect(InspectArgs),
+    /// Measures the bus on this machine, beside what the machine itself can do
+    #[command(subcommand, after_help = "Examples:\n  arioso bench publish\n  arioso bench replay --messages 500000")]
+    Bench(arioso_lab::Bench),
     /// Prints a completion script for a shell
     #[command(after_help = "Examples:\n  arioso completions bash > /etc/bash_completion.d/arioso")]
     Completions {

@@ -93,19 +93,16 @@ mod options;
 
 pub use arioso_stream::Sequence;
 pub use arioso_wire::{
-    AckLevel, Begin, Code, CursorRow, CursorRows, ExplainRow, PublisherRow, PublisherRows, Request,
-    StatusRow, Text, TopicRow, TopicRows, Welcome,
+    AckLevel, Begin, Code, CursorRow, CursorRows, ExplainRow, PublisherRow, PublisherRows, Request, StatusRow, Text,
+    TopicRow, TopicRows, Welcome,
 };
 
 pub use batch::{Batch, Headers, Messages, Received};
 pub use driver::{Client, Delivery, Page, Publisher, Receipt, Route, Subscription};
 pub use error::{Error, Result};
-pub use machine::{
-    Ack, Connection, Event, PublisherId, RequestId, Started, Subscribe, SubscriptionId,
-};
+pub use machine::{Ack, Connection, Event, PublisherId, RequestId, Started, Subscribe, SubscriptionId};
 pub use message::{Expect, Message, RecordBlock, TopicId};
 pub use names::Names;
 pub use options::{
-    ATOMIC_BYTES_MAX, ATOMIC_MESSAGES_MAX, FRAME_BYTES_MAX, NAME_BYTES_MAX, Options, PAGE_ROWS_MAX,
-    TOPIC_BYTES_MAX,
+    ATOMIC_BYTES_MAX, ATOMIC_MESSAGES_MAX, FRAME_BYTES_MAX, NAME_BYTES_MAX, Options, PAGE_ROWS_MAX, TOPIC_BYTES_MAX,
 };

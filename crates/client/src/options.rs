@@ -109,10 +109,6 @@ impl Limits {
 
     /// With the frames a server takes.
     pub(crate) fn with_frames(self, frame_bytes: usize) -> Limits {
-        Limits {
-            frame_bytes,
-            block_bytes: BLOCK_BYTES.min(frame_bytes - PUBLISH_HEAD_BYTES),
-            ..self
-        }
+        Limits { frame_bytes, block_bytes: BLOCK_BYTES.min(frame_bytes - PUBLISH_HEAD_BYTES), ..self }
     }
 }

@@ -11,7 +11,10 @@
 
 use std::collections::BTreeMap;
 
+use arioso_store::batch::BatchHeader;
+use arioso_store::control::Control;
 use arioso_stream::Sequence;
+use arioso_stream::record::{CONTROL_TOPIC, FLAG_CONDITIONAL, Records};
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
 
@@ -57,6 +60,38 @@ pub struct BatchSummary {
     pub conditions: Vec<Condition>,
     /// The ranges of the void records in it.
     pub voids: Vec<SequenceRange>,
+}
+
+impl BatchSummary {
+    /// From a good batch.
+    pub fn of(header: &BatchHeader<'_>, records: &[u8]) -> BatchSummary {
+        let mut summary = BatchSummary {
+            number: BatchNumber(header.number()),
+            given_before: Sequence(header.first_sequence().saturating_sub(u64::from(header.records_count() > 0))),
+            ..BatchSummary::default()
+        };
+        summary.runs.extend(header.runs().map(|run| Run {
+            publisher: run.publisher,
+            epoch: run.epoch,
+            first_publisher_sequence: run.first_publisher_sequence,
+            messages: run.messages,
+            before: run.stored_before,
+            first: run.first_sequence,
+        }));
+        for record in Records::new(records).map_while(Result::ok) {
+            if record.topic() == CONTROL_TOPIC {
+                if let Some(Control::Void(ranges)) = Control::read(&record) {
+                    let range = |(first, last)| SequenceRange { first: Sequence(first), last: Sequence(last) };
+                    summary.voids.extend(ranges.iter().map(range));
+                }
+            } else if record.header().flags.get() & FLAG_CONDITIONAL != 0
+                && let Some(named) = record.condition()
+            {
+                summary.conditions.push(Condition { sequence: record.sequence(), named });
+            }
+        }
+        summary
+    }
 }
 
 /// What is to be made void before anything is served: the newly found only, not what void records hold already.

@@ -1,8 +1,9 @@
-//! The lab: what the bus does on this machine ([`bench`]), and split plans side by side, in figures, as a table and on a page.
+//! The lab: workloads and measurements of the bus, and split plans side by side, in figures, as a table and on a page.
 //!
-//! It measures; it decides nothing. What it shows comes from the planners and lenses of `arioso-store`.
+//! It measures; it decides nothing. The plans come from the planners and lenses of `arioso-store`.
 
 pub mod bench;
+
 mod options;
 mod page;
 pub mod planners;

@@ -10,7 +10,7 @@ use arioso_store::voids::Voids;
 use arioso_stream::Sequence;
 use arioso_stream::names::Names;
 use arioso_stream::order::{Order, OrderLimits, PublisherState, Resume, TopicCounts};
-use arioso_stream::tip::{TipConfig, TipWriter};
+use arioso_stream::tip::{CHUNK_BYTES, TipConfig, TipWriter};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::engine::{ENTRIES_MAX, Engine, Start};
@@ -19,6 +19,11 @@ use crate::hub::Hub;
 use crate::metrics::Counters;
 use crate::node::{Identity, Node};
 use crate::settings::Settings;
+
+/// A tip is put out a chunk at a time: so many of them that what leaves at once is little.
+const TIP_CHUNKS_MIN: usize = 16;
+/// Below this a chunk's own columns weigh more than its records.
+const TIP_CHUNK_BYTES_MIN: usize = 4 << 10;
 
 /// What a start found.
 pub struct Found {
@@ -79,8 +84,10 @@ pub fn assemble(
     let ledger = Ledger::new(groups, ENTRIES_MAX, found.settled_to);
     let start = Start { last_batch: found.last_batch, server_epoch: found.identity.server_epoch };
     let engine = Engine::new(order, ledger, groups, Arc::clone(&names), start);
+    let tip_bytes = size(settings.tip_bytes);
     let config = TipConfig {
-        bytes: size(settings.tip_bytes),
+        bytes: tip_bytes,
+        chunk_bytes: (tip_bytes / TIP_CHUNKS_MIN).clamp(TIP_CHUNK_BYTES_MIN, CHUNK_BYTES),
         pool_bytes_max: size(settings.index_bytes_max),
         next: on_disk.next(),
         ..TipConfig::default()

@@ -347,10 +347,21 @@ impl Engine {
     pub fn refuse(&mut self, now: i64, publish: &ClientPublish<'_>, code: Code) -> Result<(), Refused> {
         self.admit_entries()?;
         match self.order.due(publish.publisher, publish.epoch) {
-            Ok(due) if due == publish.first => {
-                self.order.consume(publish.publisher, publish.first + u64::from(publish.messages) - 1);
-                let answer = Kind::Answer { code: code.number(), detail: 0 };
-                self.answer(publish, publish.first, publish.messages, answer, None);
+            Ok(due) if due >= publish.first => {
+                // What lies below was judged before: a retry gets the answer of its number.
+                let known = u32::try_from(due - publish.first).unwrap_or(u32::MAX).min(publish.messages);
+                let mut verdicts = std::mem::take(&mut self.verdicts);
+                verdicts.clear();
+                self.order.recall(publish.publisher, publish.epoch, publish.first, known, &mut verdicts);
+                for verdict in &verdicts {
+                    self.enter_verdict(publish, *verdict, None);
+                }
+                self.verdicts = verdicts;
+                if publish.messages > known {
+                    self.order.consume(publish.publisher, publish.first + u64::from(publish.messages) - 1);
+                    let answer = Kind::Answer { code: code.number(), detail: 0 };
+                    self.answer(publish, publish.first + u64::from(known), publish.messages - known, answer, None);
+                }
             }
             Ok(due) => {
                 let answer = Kind::Answer { code: Code::Expected.number(), detail: due };
@@ -495,6 +506,17 @@ impl Engine {
         }
         self.set_room(room);
         self.settle_accounts(now);
+        self.order.settled(self.ledger.settled_to());
+    }
+
+    /// The journal can fail: messages may be taken back before they are settled.
+    pub fn may_void(&mut self) {
+        self.order.may_void();
+    }
+
+    /// A batch of so many bytes found no room: the journal is to make some.
+    pub fn want(&mut self, bytes: u64) {
+        self.wanted_bytes = self.wanted_bytes.max(bytes);
     }
 
     /// How much the journal takes from here on, what waits for it left out.

@@ -7,6 +7,7 @@
 //!   deliver frames, as far as credit goes; safe marks when nothing was selected for a while
 //! ```
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arioso_stream::Sequence;
@@ -27,17 +28,12 @@ use crate::selecting::Selecting;
 
 /// What one turn of a subscription reads at most, so that others get theirs.
 pub const SLICE_BYTES: usize = 256 << 10;
+/// Bytes of a deliver body before its records.
+const DELIVER_FIXED_BYTES: u64 = 16;
 /// A mark is sent at least this often (ns) when anything was passed since the last.
 pub const MARK_NS: i64 = 1_000_000_000;
 /// And after this much was read without one.
 pub const MARK_BYTES: u64 = 64 << 20;
-
-/// Bytes of a deliver frame's body before the records.
-const DELIVER_BYTES: i64 = 16;
-
-fn signed(bytes: u64) -> i64 {
-    i64::try_from(bytes).unwrap_or(i64::MAX)
-}
 
 /// What a turn of a subscription came to.
 #[derive(Debug, PartialEq, Eq)]
@@ -65,7 +61,7 @@ pub struct Subscription {
     bell: Arc<Bell>,
     selection: Selection,
     reader: Reader,
-    /// Bytes that may be sent; below zero by what one long message went over.
+    /// Bytes that may be sent; below zero a record was longer than the credit, and that much is owed.
     credit: i64,
     /// It ends behind this.
     until: Option<Sequence>,
@@ -77,10 +73,11 @@ pub struct Subscription {
     told: Sequence,
     told_at: i64,
     passed_bytes: u64,
-    slices: Vec<Slice>,
-    /// Read and not sent for want of credit; everything selected up to `held_through` is sent with the last of it.
-    held: Vec<Slice>,
-    held_through: Sequence,
+    /// What was read and not delivered for want of credit: at most one slice.
+    slices: VecDeque<Slice>,
+    /// Everything selected up to here was delivered, once `slices` are.
+    read_through: Sequence,
+    read: Vec<Slice>,
     parts: Vec<Bytes>,
     /// It waits for the disk or for the client: no turn until then.
     pub busy: bool,
@@ -119,16 +116,16 @@ impl Subscription {
             bell,
             selection,
             reader: Reader::new(node, begins.first, begins.filters),
-            credit: signed(begins.credit),
+            credit: i64::try_from(begins.credit).unwrap_or(i64::MAX),
             until: begins.until,
             not_before: begins.not_before,
             through: before,
             told: before,
             told_at: now,
             passed_bytes: 0,
-            slices: Vec::new(),
-            held: Vec::new(),
-            held_through: before,
+            slices: VecDeque::new(),
+            read_through: before,
+            read: Vec::new(),
             parts: Vec::new(),
             busy: false,
             queued: false,
@@ -137,13 +134,13 @@ impl Subscription {
 
     /// More may be sent.
     pub fn add_credit(&mut self, bytes: u64) {
-        self.credit = self.credit.saturating_add(signed(bytes));
+        self.credit = self.credit.saturating_add_unsigned(bytes);
     }
 
     /// After `trimmed`: goes on here.
     pub fn go_on(&mut self, node: &Node, next: Sequence) {
         self.reader.seek(node, next);
-        self.held.clear();
+        self.slices.clear();
         self.through = self.through.max(Sequence(next.0.saturating_sub(1)));
     }
 
@@ -194,7 +191,7 @@ impl Subscription {
         out: &mut Output,
         announce: &mut dyn FnMut(&mut Output, &[Slice]),
     ) -> Turn {
-        if self.is_over() {
+        if self.until.is_some_and(|until| self.through >= until) {
             return Turn::Ended(Code::Ok);
         }
         if self.credit <= 0 {
@@ -204,6 +201,9 @@ impl Subscription {
         let turn = self.read(now, node, out, announce);
         if turn != Turn::Waits {
             return turn;
+        }
+        if self.credit <= 0 {
+            return Turn::NoCredit;
         }
         // What was settled between the look at the end and arming is told to nobody: look once more.
         self.bell.arm();
@@ -221,79 +221,76 @@ impl Subscription {
         out: &mut Output,
         announce: &mut dyn FnMut(&mut Output, &[Slice]),
     ) -> Turn {
-        if !self.held.is_empty() {
-            self.slices.append(&mut self.held);
-            self.send(self.held_through, now, node, out, announce);
-            return if self.is_over() { Turn::Ended(Code::Ok) } else { Turn::Again };
+        let mut at_end = false;
+        if self.slices.is_empty() {
+            let budget = SLICE_BYTES.min(usize::try_from(self.credit).unwrap_or(usize::MAX));
+            let mut selecting = Selecting::new(&mut self.selection, &node.names);
+            let step = self.reader.step(node, &mut selecting, budget, &mut self.read);
+            let (through, passed_bytes) = match step {
+                Step::Read { through, passed_bytes, at_end: end } => {
+                    at_end = end;
+                    (through, passed_bytes)
+                }
+                Step::Need(request) => return Turn::Reads(request),
+                Step::Trimmed { wanted, first } => {
+                    out.push(self.channel, &Frame::Trimmed(Trimmed { wanted, first }));
+                    return Turn::Trimmed;
+                }
+                Step::Damaged { text } => {
+                    tracing::error!(channel = self.channel, "{text}");
+                    return Turn::Ended(Code::Damaged);
+                }
+            };
+            self.cut();
+            self.slices.extend(self.read.drain(..));
+            self.read_through = through;
+            self.passed_bytes += passed_bytes;
         }
-        let budget = SLICE_BYTES.min(self.credit_records()).max(1);
-        self.slices.clear();
-        let mut selecting = Selecting::new(&mut self.selection, &node.names);
-        let step = self.reader.step(node, &mut selecting, budget, &mut self.slices);
-        let (through, passed_bytes, at_end) = match step {
-            Step::Read { through, passed_bytes, at_end } => (through, passed_bytes, at_end),
-            Step::Need(request) => return Turn::Reads(request),
-            Step::Trimmed { wanted, first } => {
-                out.push(self.channel, &Frame::Trimmed(Trimmed { wanted, first }));
-                return Turn::Trimmed;
-            }
-            Step::Damaged { text } => {
-                tracing::error!(channel = self.channel, "{text}");
-                return Turn::Ended(Code::Damaged);
-            }
-        };
-        self.cut();
-        self.passed_bytes += passed_bytes;
-        let through = self.until.map_or(through, |until| through.min(until));
-        if !self.slices.is_empty() {
-            self.send(through, now, node, out, announce);
-        } else {
-            self.through = self.through.max(through);
-            if self.passed_bytes >= MARK_BYTES || now >= self.mark_due() {
-                self.mark(now, out);
-            }
-        }
-        if self.is_over() {
+        self.pass_on(now, node, out, announce);
+        if self.until.is_some_and(|until| self.through >= until) {
             Turn::Ended(Code::Ok)
-        } else if at_end && self.held.is_empty() {
+        } else if !self.slices.is_empty() {
+            Turn::NoCredit
+        } else if at_end {
             Turn::Waits
         } else {
             Turn::Again
         }
     }
 
-    fn is_over(&self) -> bool {
-        self.held.is_empty() && self.until.is_some_and(|until| self.through >= until)
+    /// Delivers what was read, as far as the credit goes, and tells how far everything is delivered.
+    fn pass_on(&mut self, now: i64, node: &Node, out: &mut Output, announce: &mut dyn FnMut(&mut Output, &[Slice])) {
+        let mut ready = std::mem::take(&mut self.read);
+        if self.credit > 0 {
+            take_front(&mut self.slices, self.credit.unsigned_abs(), &mut ready);
+        }
+        let through =
+            if self.slices.is_empty() { Some(self.read_through) } else { ready.last().map(|slice| slice.last) };
+        self.through = self.through.max(through.unwrap_or(self.through));
+        if let Some(until) = self.until {
+            self.through = self.through.min(until.max(self.told));
+        }
+        if !ready.is_empty() {
+            self.deliver(now, node, out, &mut ready, announce);
+        } else if self.passed_bytes >= MARK_BYTES || now >= self.mark_due() {
+            self.mark(now, out);
+        }
+        self.read = ready;
     }
 
-    /// Bytes of records that may be sent in one frame.
-    fn credit_records(&self) -> usize {
-        usize::try_from((self.credit - DELIVER_BYTES).max(0)).unwrap_or(usize::MAX)
-    }
-
-    /// Sends the slices as far as credit goes, and holds the rest.
-    fn send(
+    fn deliver(
         &mut self,
-        through: Sequence,
         now: i64,
         node: &Node,
         out: &mut Output,
+        ready: &mut Vec<Slice>,
         announce: &mut dyn FnMut(&mut Output, &[Slice]),
     ) {
-        let budget = self.credit_records();
-        self.held = cut_credit(&mut self.slices, budget);
-        self.held_through = through;
-        let sent = self.slices.last().map_or(self.through, |slice| slice.last);
-        self.through = self.through.max(if self.held.is_empty() { through } else { sent });
-        self.deliver(now, node, out, announce);
-    }
-
-    fn deliver(&mut self, now: i64, node: &Node, out: &mut Output, announce: &mut dyn FnMut(&mut Output, &[Slice])) {
-        announce(out, &self.slices);
-        let count: u32 = self.slices.iter().map(|slice| slice.records).sum();
-        self.parts.extend(self.slices.drain(..).map(|slice| slice.bytes));
+        announce(out, ready);
+        let count: u32 = ready.iter().map(|slice| slice.records).sum();
+        self.parts.extend(ready.drain(..).map(|slice| slice.bytes));
         let bytes: usize = self.parts.iter().map(Bytes::len).sum();
-        self.credit -= signed(bytes as u64) + DELIVER_BYTES;
+        self.credit = self.credit.saturating_sub_unsigned(bytes as u64 + DELIVER_FIXED_BYTES);
         add(&node.counters.delivered, u64::from(count));
         add(&node.counters.delivered_bytes, bytes as u64);
         out.deliver(self.channel, self.through, count, &mut self.parts);
@@ -304,7 +301,7 @@ impl Subscription {
     fn cut(&mut self) {
         if let Some(time) = self.not_before {
             let mut begun = false;
-            self.slices.retain_mut(|slice| {
+            self.read.retain_mut(|slice| {
                 if !begun {
                     cut_front(slice, time);
                     begun = slice.records > 0;
@@ -316,7 +313,7 @@ impl Subscription {
             }
         }
         if let Some(until) = self.until {
-            self.slices.retain_mut(|slice| {
+            self.read.retain_mut(|slice| {
                 if slice.last > until {
                     cut_back(slice, until);
                 }
@@ -324,6 +321,44 @@ impl Subscription {
             });
         }
     }
+}
+
+/// Takes slices off, as many bytes as the credit pays for. A record over the whole credit goes alone.
+fn take_front(slices: &mut VecDeque<Slice>, credit: u64, out: &mut Vec<Slice>) {
+    let mut left = usize::try_from(credit.saturating_sub(DELIVER_FIXED_BYTES)).unwrap_or(usize::MAX);
+    while let Some(front) = slices.front_mut() {
+        if front.bytes.len() <= left {
+            left -= front.bytes.len();
+            out.extend(slices.pop_front());
+            continue;
+        }
+        let part = split_front(front, left, out.is_empty());
+        if front.records == 0 {
+            slices.pop_front();
+        }
+        if part.records > 0 {
+            out.push(part);
+        }
+        return;
+    }
+}
+
+/// Takes the records off that fit; `one`: the first in any case.
+fn split_front(slice: &mut Slice, bytes_max: usize, one: bool) -> Slice {
+    let (first, mut at, mut records, mut last) = (slice.first, 0, 0, slice.first);
+    for record in Records::new(&slice.bytes) {
+        let record = record.expect("a slice is whole records");
+        let end = at + record.bytes().len();
+        if end > bytes_max && !(one && records == 0) {
+            slice.first = record.sequence();
+            break;
+        }
+        (at, last) = (end, record.sequence());
+        records += 1;
+    }
+    let part = Slice { bytes: slice.bytes.split_to(at), records, first, last };
+    slice.records -= records;
+    part
 }
 
 fn cut_front(slice: &mut Slice, not_before: i64) {
@@ -340,50 +375,6 @@ fn cut_front(slice: &mut Slice, not_before: i64) {
     }
     slice.bytes = slice.bytes.slice(at..);
     slice.records -= records;
-}
-
-/// Keeps what fits into a budget, at least one record, and gives back the rest.
-fn cut_credit(slices: &mut Vec<Slice>, budget: usize) -> Vec<Slice> {
-    let mut left = budget;
-    for at in 0..slices.len() {
-        if slices[at].bytes.len() <= left {
-            left -= slices[at].bytes.len();
-            continue;
-        }
-        let mut rest = slices.split_off(at);
-        let (keep, behind) = split(&rest[0], left, slices.is_empty());
-        slices.extend(keep);
-        match behind {
-            Some(behind) => rest[0] = behind,
-            None => drop(rest.remove(0)),
-        }
-        return rest;
-    }
-    Vec::new()
-}
-
-/// The records of a slice that fit into a budget, and the others. `one`: the first fits whatever its size.
-fn split(slice: &Slice, budget: usize, one: bool) -> (Option<Slice>, Option<Slice>) {
-    let mut kept = Slice { bytes: Bytes::new(), records: 0, first: slice.first, last: slice.first };
-    let mut at = 0;
-    for record in Records::new(&slice.bytes) {
-        let record = record.expect("a slice is whole records");
-        let end = at + record.bytes().len();
-        if end > budget && !(one && kept.records == 0) {
-            let behind = Slice {
-                bytes: slice.bytes.slice(at..),
-                records: slice.records - kept.records,
-                first: record.sequence(),
-                last: slice.last,
-            };
-            kept.bytes = slice.bytes.slice(..at);
-            return (Some(kept).filter(|kept| kept.records > 0), Some(behind));
-        }
-        kept.records += 1;
-        kept.last = record.sequence();
-        at = end;
-    }
-    (Some(slice.clone()), None)
 }
 
 fn cut_back(slice: &mut Slice, until: Sequence) {

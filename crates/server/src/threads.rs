@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use arioso_journal::local::{Job, JobDone, Local, Notice};
-use arioso_journal::{Backend, Error, Room};
+use arioso_journal::{Error, Room};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -119,13 +119,13 @@ fn run(
     let mut out = Out::default();
     loop {
         attend(&mut log, &mut refill, node, desk, hand, &mut out);
-        let waited = wait(node, desk);
+        let waited = wait(node, desk, log.has_held());
         if waited == Waited::Full {
             log.backend().retry();
         }
         let wrote = log.step(wall(), waited == Waited::Idle)?;
         log.publish_table(false);
-        if !wrote && desk.stop.load(Ordering::Acquire) && !node.engine.lock().has_pending() {
+        if !wrote && desk.stop.load(Ordering::Acquire) && !log.has_held() && !node.engine.lock().has_pending() {
             return Ok(log);
         }
     }
@@ -140,18 +140,19 @@ enum Waited {
     Full,
 }
 
-fn wait(node: &Node, desk: &Desk) -> Waited {
+/// Waits until the log has something to do. `held`: batches wait for room, which a job makes.
+fn wait(node: &Node, desk: &Desk, held: bool) -> Waited {
     let mut engine = node.engine.lock();
     loop {
         let stop = desk.stop.load(Ordering::Acquire);
-        if engine.has_pending() || stop || desk.news.load(Ordering::Acquire) || engine.has_wanted() {
+        if engine.has_pending() || (stop && !held) || desk.news.load(Ordering::Acquire) || engine.has_wanted() {
             return Waited::Work;
         }
         if engine.wants_sync_mark() {
             if node.work.wait_for(&mut engine, MARK_AFTER).timed_out() {
                 return Waited::Idle;
             }
-        } else if engine.is_disk_full() {
+        } else if engine.is_disk_full() || (stop && held) {
             if node.work.wait_for(&mut engine, FULL_RETRY).timed_out() {
                 return Waited::Full;
             }
@@ -203,7 +204,7 @@ fn attend(log: &mut Log<Local>, refill: &mut Refill, node: &Node, desk: &Desk, h
         out.refilling = true;
         give(Task::Refill(job));
     }
-    let room: Room = Backend::room(log.backend());
+    let room: Room = log.room();
     node.engine.lock().set_room(room);
 }
 

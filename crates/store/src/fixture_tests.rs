@@ -8,7 +8,7 @@ use arioso_disk::{Disk, SimDisk};
 use crate::checkpoint::{CHECKPOINT_DIR, Described, base_path};
 use crate::directory::Entries;
 use crate::identity::{Clean, EPOCH_FILE, Epoch, Identity, STREAM_FILE};
-use crate::inspect::inspect;
+use crate::inspect::{Finding, State, inspect};
 use crate::manifest::{MANIFEST_FILES, Manifest};
 use crate::segment::{JOURNAL_DIR, segment_path};
 
@@ -34,16 +34,18 @@ fn a_directory_of_version_1_is_read() {
     }
     let identity = Identity { stream: STREAM, name: "fixture".to_owned(), made_at: 1_700_000_000_000_000_000 };
     let clean = Some(Clean { next_sequence: 8, timestamp: 1_700_000_000_000_000_300 });
-    let found = inspect(&disk, &mut |_| ()).unwrap();
-    assert_eq!(found.identity, identity);
-    assert_eq!(found.epoch, Ok(Epoch { epoch: 3, clean }));
-    assert_eq!(found.manifest.as_ref().map(|manifest| (manifest.generation, manifest.first_segment)), Some((2, 1)));
-    assert!(found.wrong.is_empty() && found.missing.is_empty() && found.unknown_files.is_empty(), "{found:?}");
-    let row = &found.segments[0];
-    assert!(row.sealed && row.wrong.is_empty() && row.damage.is_empty(), "{row:?}");
-    let figures = (row.batches, row.records, row.first_sequence, row.last_sequence, row.topics);
-    assert_eq!(figures, (3, 6, 1, 7, 3));
-    assert_eq!(found.bases, [(1, None)]);
+    assert_eq!(Epoch::load(&disk).unwrap(), Some(Ok(Epoch { epoch: 3, clean })));
+    let mut findings = Vec::new();
+    let totals = inspect(&disk, &mut |finding| findings.push(finding)).unwrap();
+    assert!(totals.is_healthy() && totals.clean, "{findings:?}");
+    assert!(findings.iter().any(|finding| matches!(finding, Finding::Stream(found) if *found == identity)));
+    let row = findings.iter().find_map(|finding| match finding {
+        Finding::Segment(row) => Some(row),
+        _ => None,
+    });
+    let row = row.unwrap();
+    assert_eq!(row.state, State::Sealed);
+    assert_eq!((row.batches, row.messages, row.first_sequence, row.last_sequence, row.topics), (3, 6, 1, 7, 3));
     let base = Described::base(&disk, STREAM, 1, 100).unwrap();
     let (mut topics, mut scan) = (Vec::new(), base.directory.scan(b""));
     while scan.advance().unwrap() {

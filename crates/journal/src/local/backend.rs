@@ -27,6 +27,11 @@ impl Backend for Local {
         })
     }
 
+    fn fails(&self) -> bool {
+        // An error is the end: nothing is known of what was written.
+        false
+    }
+
     fn room(&self) -> Room {
         Local::room(self)
     }

@@ -12,14 +12,15 @@
 mod listing;
 mod publishing;
 mod subscribing;
+mod unanswered;
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arioso_wire::{
     CHANNEL_CONNECTION, Code, ErrorFrame, Frame, FrameReader, Goodbye, Hello, MAGIC, Ping, Pong, Request, Text,
     Welcome, negotiate,
 };
-use std::collections::HashMap;
 
 use crate::clock::Now;
 use crate::history::{ReadRequest, Supplied};
@@ -73,7 +74,7 @@ pub struct Session {
     /// Stream-wide ids of the connection's topic ids; refused ones are in `refused_topics`.
     topics: Vec<u32>,
     refused_topics: HashMap<u32, Code>,
-    publishers: HashMap<u16, Channel>,
+    publishers: BTreeMap<u16, Channel>,
     subscriptions: Subscriptions,
     listings: Listings,
     mail: Vec<Mail>,
@@ -98,7 +99,7 @@ impl Session {
             frames: FrameReader::new(frame_bytes_max),
             topics: vec![0],
             refused_topics: HashMap::new(),
-            publishers: HashMap::new(),
+            publishers: BTreeMap::new(),
             subscriptions: Subscriptions::default(),
             listings: Listings::default(),
             mail: Vec::new(),

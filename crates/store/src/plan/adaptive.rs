@@ -110,10 +110,7 @@ impl<'a> Search<'a> {
                 break;
             }
         }
-        let budget = Budget {
-            store_bytes_max,
-            ..*budget
-        };
+        let budget = Budget { store_bytes_max, ..*budget };
         let under = self.polished(few, &budget);
         if left.is_some_and(|left| left <= budget.stores_max / NEAR) {
             return under.0;
@@ -145,11 +142,7 @@ impl<'a> Search<'a> {
         }
         while high - low > 1 + low / 1024 {
             let middle = low.midpoint(high);
-            if fits(middle) {
-                high = middle
-            } else {
-                low = middle
-            }
+            if fits(middle) { high = middle } else { low = middle }
         }
         self.bytes_max = high as f64;
         high
@@ -177,10 +170,7 @@ impl<'a> Search<'a> {
         }
         let (packed, apart) = self.pack(span);
         let fixed = self.demand.subtree(node) as f64 * self.tree.bytes(node) as f64;
-        self.split[node.at()] = Split {
-            cost: fixed + packed.cost + apart.cost,
-            stores: packed.bundles + apart.stores,
-        };
+        self.split[node.at()] = Split { cost: fixed + packed.cost + apart.cost, stores: packed.bundles + apart.stores };
     }
 
     /// Packs the parts of a node; those that are split themselves are added up.
@@ -203,8 +193,7 @@ impl<'a> Search<'a> {
     /// Whether splitting could pay: into two stores at least, it saves no more than all the waste.
     fn may_split(&self, node: NodeId) -> bool {
         !self.tree.is_leaf(node)
-            && (self.demand.waste_alone(self.tree, node) > self.price
-                || self.tree.bytes(node) as f64 > self.bytes_max)
+            && (self.demand.waste_alone(self.tree, node) > self.price || self.tree.bytes(node) as f64 > self.bytes_max)
     }
 
     /// Whether a node is split in the latest pass.
@@ -223,10 +212,7 @@ impl<'a> Search<'a> {
         let mut bundles = Vec::new();
         let mut open = vec![NodeId::ROOT];
         if !self.is_split(NodeId::ROOT) {
-            bundles.push(Bundle::new(
-                None,
-                vec![Item::whole(self.tree, self.demand, NodeId::ROOT)],
-            ));
+            bundles.push(Bundle::new(None, vec![Item::whole(self.tree, self.demand, NodeId::ROOT)]));
             open.clear();
         }
         while let Some(node) = open.pop() {
@@ -244,8 +230,7 @@ impl<'a> Search<'a> {
         }
         debug_assert!(bundles.iter().all(|bundle| {
             bundle.items.iter().all(|item| {
-                item.part.extent == super::Extent::Own
-                    || scope_of(self.tree, item.part.node) == bundle.scope
+                item.part.extent == super::Extent::Own || scope_of(self.tree, item.part.node) == bundle.scope
             })
         }));
         bundles
@@ -258,13 +243,9 @@ impl<'a> Search<'a> {
         }
         let (items_from, inner_from) = (self.items.len() as u32, self.inner.len() as u32);
         let items = items_of(self.tree, self.demand, node);
-        self.inner
-            .extend(items.iter().filter_map(|item| item.inner()));
+        self.inner.extend(items.iter().filter_map(|item| item.inner()));
         self.items.extend(items);
-        let span = Span {
-            items: (items_from, self.items.len() as u32),
-            inner: (inner_from, self.inner.len() as u32),
-        };
+        let span = Span { items: (items_from, self.items.len() as u32), inner: (inner_from, self.inner.len() as u32) };
         self.spans[node.at()] = Some(span);
         span
     }

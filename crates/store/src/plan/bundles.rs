@@ -18,12 +18,7 @@ impl Bundle {
     pub fn new(scope: Option<NodeId>, items: Vec<Item>) -> Bundle {
         let weight = items.iter().map(|item| item.weight).sum();
         let bytes = items.iter().map(|item| item.bytes).sum();
-        Bundle {
-            scope,
-            items,
-            weight,
-            bytes,
-        }
+        Bundle { scope, items, weight, bytes }
     }
 
     /// Bytes read from it by all its readers.
@@ -43,7 +38,6 @@ pub(super) fn scope_of(tree: &TopicTree, node: NodeId) -> Option<NodeId> {
 }
 
 pub(super) fn into_plan(tree: &TopicTree, bundles: &[Bundle]) -> Plan {
-    let parts =
-        |bundle: &Bundle| -> Vec<Part> { bundle.items.iter().map(|item| item.part).collect() };
+    let parts = |bundle: &Bundle| -> Vec<Part> { bundle.items.iter().map(|item| item.part).collect() };
     Plan::of(tree, bundles.iter().map(parts).collect())
 }

@@ -24,20 +24,14 @@ impl Demand {
     /// Every topic is read once.
     #[must_use]
     pub fn topics(tree: &TopicTree) -> Demand {
-        let own = tree
-            .nodes()
-            .map(|node| u64::from(tree.row(node).is_some()))
-            .collect();
+        let own = tree.nodes().map(|node| u64::from(tree.row(node).is_some())).collect();
         Demand::sum_up(tree, own, vec![0; tree.len()])
     }
 
     /// Every subtree of two topics or more is read once.
     #[must_use]
     pub fn subtrees(tree: &TopicTree) -> Demand {
-        let subtree = tree
-            .nodes()
-            .map(|node| u64::from(tree.topics(node) > 1))
-            .collect();
+        let subtree = tree.nodes().map(|node| u64::from(tree.topics(node) > 1)).collect();
         Demand::sum_up(tree, vec![0; tree.len()], subtree)
     }
 
@@ -46,10 +40,7 @@ impl Demand {
     ///
     /// # Errors
     /// A filter that is none.
-    pub fn recorded<'a>(
-        tree: &TopicTree,
-        filters: impl IntoIterator<Item = (&'a [u8], u64)>,
-    ) -> Result<Demand, Error> {
+    pub fn recorded<'a>(tree: &TopicTree, filters: impl IntoIterator<Item = (&'a [u8], u64)>) -> Result<Demand, Error> {
         let (mut own, mut subtree) = (vec![0u64; tree.len()], vec![0u64; tree.len()]);
         for (filter, times) in filters {
             Demand::check_filter(filter)?;
@@ -74,26 +65,19 @@ impl Demand {
     /// What a filter is, where these bytes are none.
     pub fn check_filter(filter: &[u8]) -> Result<(), Error> {
         let levels: Vec<&[u8]> = filter.split(|b| *b == b'/').collect();
-        let starred =
-            |level: &&[u8]| level.contains(&b'*') && **level != *b"*" && **level != *b"**";
+        let starred = |level: &&[u8]| level.contains(&b'*') && **level != *b"*" && **level != *b"**";
         let why = if filter.is_empty() {
             "a filter is not empty"
         } else if filter.starts_with(b"!") {
             "filters that start with ! are reserved"
         } else if levels.iter().any(starred) {
             "a star stands for a whole level"
-        } else if levels[..levels.len() - 1]
-            .iter()
-            .any(|level| *level == b"**")
-        {
+        } else if levels[..levels.len() - 1].iter().any(|level| *level == b"**") {
             "** stands at the end only"
         } else {
             return Ok(());
         };
-        Err(Error::Filter {
-            filter: String::from_utf8_lossy(filter).into_owned(),
-            why,
-        })
+        Err(Error::Filter { filter: String::from_utf8_lossy(filter).into_owned(), why })
     }
 
     fn sum_up(tree: &TopicTree, own: Vec<u64>, subtree: Vec<u64>) -> Demand {

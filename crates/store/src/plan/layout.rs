@@ -78,21 +78,14 @@ impl Plan {
                 store_of[*row as usize] = StoreId(number);
             }
         }
-        assert!(
-            store_of.iter().all(|store| *store != NOWHERE),
-            "a plan covers every topic"
-        );
+        assert!(store_of.iter().all(|store| *store != NOWHERE), "a plan covers every topic");
         Plan::number(tree, &bundles, store_of)
     }
 
     /// Numbers the stores by their first topic and adds them up.
     fn number(tree: &TopicTree, bundles: &[Vec<Part>], mut store_of: Vec<StoreId>) -> Plan {
         let mut number = vec![NOWHERE; bundles.len()];
-        let mut plan = Plan {
-            stores: Vec::new(),
-            parts: Vec::new(),
-            store_of: Vec::new(),
-        };
+        let mut plan = Plan { stores: Vec::new(), parts: Vec::new(), store_of: Vec::new() };
         for row in tree.rows_below(NodeId::ROOT) {
             let row = *row as usize;
             let bundle = store_of[row].0 as usize;
@@ -100,12 +93,7 @@ impl Plan {
                 number[bundle] = StoreId(plan.stores.len() as u32);
                 let from = plan.parts.len();
                 plan.parts.extend_from_slice(&bundles[bundle]);
-                plan.stores.push(Store {
-                    parts: from..plan.parts.len(),
-                    topics: 0,
-                    messages: 0,
-                    bytes: 0,
-                });
+                plan.stores.push(Store { parts: from..plan.parts.len(), topics: 0, messages: 0, bytes: 0 });
             }
             store_of[row] = number[bundle];
             let store = &mut plan.stores[number[bundle].0 as usize];
@@ -138,11 +126,7 @@ impl Plan {
     /// The stores that hold something of a subtree, ascending.
     #[must_use]
     pub fn stores_below(&self, tree: &TopicTree, node: NodeId) -> Vec<StoreId> {
-        let mut stores: Vec<StoreId> = tree
-            .rows_below(node)
-            .iter()
-            .map(|row| self.store_of(*row as usize))
-            .collect();
+        let mut stores: Vec<StoreId> = tree.rows_below(node).iter().map(|row| self.store_of(*row as usize)).collect();
         stores.sort_unstable();
         stores.dedup();
         stores
@@ -172,27 +156,18 @@ impl Plan {
                 };
                 let agreed = match part.extent {
                     Extent::Own => tree.row(part.node).is_some_and(&mut row_in),
-                    _ => tree
-                        .rows_below(part.node)
-                        .iter()
-                        .all(|row| row_in(*row as usize)),
+                    _ => tree.rows_below(part.node).iter().all(|row| row_in(*row as usize)),
                 };
                 if !agreed {
                     return Err(format!("store {number} and the list of topics disagree"));
                 }
             }
             if bytes != store.bytes {
-                return Err(format!(
-                    "store {number} counts {} bytes, its topics {bytes}",
-                    store.bytes
-                ));
+                return Err(format!("store {number} counts {} bytes, its topics {bytes}", store.bytes));
             }
         }
         match times.iter().position(|times| *times != 1) {
-            Some(row) => Err(format!(
-                "the topic of row {row} lies in {} parts",
-                times[row]
-            )),
+            Some(row) => Err(format!("the topic of row {row} lies in {} parts", times[row])),
             None => Ok(()),
         }
     }

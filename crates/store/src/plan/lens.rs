@@ -37,11 +37,7 @@ impl Read {
     /// Bytes read for each useful one; an empty topic counts as one byte.
     #[must_use]
     pub fn ratio(&self) -> f64 {
-        if self.read == self.useful {
-            1.0
-        } else {
-            self.read as f64 / self.useful.max(1) as f64
-        }
+        if self.read == self.useful { 1.0 } else { self.read as f64 / self.useful.max(1) as f64 }
     }
 }
 
@@ -90,15 +86,8 @@ impl<'a> Reads<'a> {
         for node in tree.nodes().rev().filter(|node| *node != NodeId::ROOT) {
             sums[tree.parent(node).at()] += sums[node.at()];
         }
-        let touched = sums
-            .into_iter()
-            .map(|sum| u64::try_from(sum).unwrap_or(u64::MAX))
-            .collect();
-        Reads {
-            tree,
-            plan,
-            touched: Cow::Owned(touched),
-        }
+        let touched = sums.into_iter().map(|sum| u64::try_from(sum).unwrap_or(u64::MAX)).collect();
+        Reads { tree, plan, touched: Cow::Owned(touched) }
     }
 
     /// The same from what [`Reads::touched`] gave earlier for this tree and plan.
@@ -108,11 +97,7 @@ impl<'a> Reads<'a> {
     #[must_use]
     pub fn again(tree: &'a TopicTree, plan: &'a Plan, touched: &'a [u64]) -> Reads<'a> {
         assert_eq!(touched.len(), tree.len(), "one sum for each node");
-        Reads {
-            tree,
-            plan,
-            touched: Cow::Borrowed(touched),
-        }
+        Reads { tree, plan, touched: Cow::Borrowed(touched) }
     }
 
     /// What every node's subtree touches, to be kept beside the plan.
@@ -137,16 +122,13 @@ impl<'a> Reads<'a> {
     /// Everything that is read, in tree order.
     pub fn of<'b>(&'b self, demand: &'b Demand) -> impl Iterator<Item = Read> + 'b {
         self.tree.nodes().flat_map(move |node| {
-            let own = (demand.own(node) > 0)
-                .then(|| self.tree.row(node))
-                .flatten()
-                .map(|row| Read {
-                    node,
-                    deep: false,
-                    times: demand.own(node),
-                    useful: self.tree.row_bytes(row),
-                    read: self.topic(row).0,
-                });
+            let own = (demand.own(node) > 0).then(|| self.tree.row(node)).flatten().map(|row| Read {
+                node,
+                deep: false,
+                times: demand.own(node),
+                useful: self.tree.row_bytes(row),
+                read: self.topic(row).0,
+            });
             let deep = (demand.subtree(node) > 0).then(|| Read {
                 node,
                 deep: true,
@@ -165,30 +147,18 @@ impl<'a> Reads<'a> {
             reads: 0,
             useful: 0,
             wasted: 0,
-            wasted_worst: Worst {
-                value: 0,
-                node: None,
-            },
-            ratio_worst: Worst {
-                value: 1.0,
-                node: None,
-            },
+            wasted_worst: Worst { value: 0, node: None },
+            ratio_worst: Worst { value: 1.0, node: None },
         };
         for read in self.of(demand) {
             lens.reads += u128::from(read.times);
             lens.useful += u128::from(read.times) * u128::from(read.useful);
             lens.wasted += u128::from(read.times) * u128::from(read.wasted());
             if lens.wasted_worst.node.is_none() || read.wasted() > lens.wasted_worst.value {
-                lens.wasted_worst = Worst {
-                    value: read.wasted(),
-                    node: Some(read.node),
-                };
+                lens.wasted_worst = Worst { value: read.wasted(), node: Some(read.node) };
             }
             if lens.ratio_worst.node.is_none() || read.ratio() > lens.ratio_worst.value {
-                lens.ratio_worst = Worst {
-                    value: read.ratio(),
-                    node: Some(read.node),
-                };
+                lens.ratio_worst = Worst { value: read.ratio(), node: Some(read.node) };
             }
         }
         lens

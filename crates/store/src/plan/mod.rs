@@ -70,11 +70,7 @@ impl Budget {
     /// A number of stores, of any size.
     #[must_use]
     pub fn stores(stores_max: u32) -> Budget {
-        Budget {
-            stores_max,
-            store_bytes_min: 0,
-            store_bytes_max: u64::MAX,
-        }
+        Budget { stores_max, store_bytes_min: 0, store_bytes_max: u64::MAX }
     }
 }
 
@@ -158,16 +154,8 @@ pub enum Error {
 /// Refuses budgets that can't be meant.
 fn check_budget(budget: &Budget) -> Result<(), Error> {
     if budget.stores_max == 0 || budget.store_bytes_min > budget.store_bytes_max {
-        let Budget {
-            stores_max,
-            store_bytes_min,
-            store_bytes_max,
-        } = *budget;
-        return Err(Error::Budget {
-            stores_max,
-            store_bytes_min,
-            store_bytes_max,
-        });
+        let Budget { stores_max, store_bytes_min, store_bytes_max } = *budget;
+        return Err(Error::Budget { stores_max, store_bytes_min, store_bytes_max });
     }
     Ok(())
 }

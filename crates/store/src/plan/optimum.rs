@@ -1,9 +1,7 @@
 //! The best plan there is, for small trees, and a bound that holds for any plan.
 
 use super::pack::{Item, items_of};
-use super::{
-    Aim, Budget, Demand, Error, Extent, NodeId, Part, Plan, Planner, TopicTree, check_budget,
-};
+use super::{Aim, Budget, Demand, Error, Extent, NodeId, Part, Plan, Planner, TopicTree, check_budget};
 
 /// Searches all plans of bundles. The number of ways to bundle n siblings grows as 3^n, so only small
 /// trees are taken.
@@ -31,20 +29,10 @@ impl Planner for Optimum {
             return Ok(Plan::of(tree, Vec::new()));
         }
         check_size(tree, budget)?;
-        let search = Search {
-            tree,
-            demand,
-            aim: self.aim,
-            stores: budget.stores_max as usize,
-        };
-        let whole = Part {
-            node: NodeId::ROOT,
-            extent: Extent::Subtree,
-        };
-        let mut best = Found {
-            cost: search.price(&[Item::whole(tree, demand, NodeId::ROOT)]),
-            bundles: vec![vec![whole]],
-        };
+        let search = Search { tree, demand, aim: self.aim, stores: budget.stores_max as usize };
+        let whole = Part { node: NodeId::ROOT, extent: Extent::Subtree };
+        let mut best =
+            Found { cost: search.price(&[Item::whole(tree, demand, NodeId::ROOT)]), bundles: vec![vec![whole]] };
         for found in search.split(NodeId::ROOT).into_iter().flatten() {
             if found.cost < best.cost {
                 best = found;
@@ -56,21 +44,9 @@ impl Planner for Optimum {
 
 fn check_size(tree: &TopicTree, budget: &Budget) -> Result<(), Error> {
     let too_big = |what, got: usize, most: usize| {
-        if got > most {
-            Err(Error::TooBigForOptimum {
-                what,
-                got: got as u64,
-                most: most as u64,
-            })
-        } else {
-            Ok(())
-        }
+        if got > most { Err(Error::TooBigForOptimum { what, got: got as u64, most: most as u64 }) } else { Ok(()) }
     };
-    too_big(
-        "the number of stores",
-        budget.stores_max as usize,
-        STORES_MAX as usize,
-    )?;
+    too_big("the number of stores", budget.stores_max as usize, STORES_MAX as usize)?;
     let inner: Vec<NodeId> = tree.nodes().filter(|node| !tree.is_leaf(*node)).collect();
     too_big("the number of nodes with children", inner.len(), SPLITS_MAX)?;
     for node in inner {
@@ -99,17 +75,12 @@ impl Search<'_> {
     fn split(&self, node: NodeId) -> Vec<Option<Found>> {
         let items = items_of(self.tree, self.demand, node);
         let sets = 1usize << items.len();
-        let below: Vec<Vec<Option<Found>>> = items
-            .iter()
-            .map(|item| item.inner().map_or(Vec::new(), |child| self.split(child)))
-            .collect();
+        let below: Vec<Vec<Option<Found>>> =
+            items.iter().map(|item| item.inner().map_or(Vec::new(), |child| self.split(child))).collect();
         let together = self.partitions(&items);
         // Children in a set, each split: the set without its first, and the first.
         let mut apart: Vec<Vec<Option<Found>>> = vec![vec![None; self.stores + 1]; sets];
-        apart[0][0] = Some(Found {
-            cost: 0.0,
-            bundles: Vec::new(),
-        });
+        apart[0][0] = Some(Found { cost: 0.0, bundles: Vec::new() });
         for set in 1..sets {
             let first = set.trailing_zeros() as usize;
             apart[set] = self.join(&apart[set & (set - 1)], &below[first]);
@@ -123,9 +94,7 @@ impl Search<'_> {
         }
         let fixed = self.demand.subtree(node) as f64 * self.tree.bytes(node) as f64;
         if self.aim == Aim::WastedSum {
-            best.iter_mut()
-                .flatten()
-                .for_each(|found: &mut Found| found.cost += fixed);
+            best.iter_mut().flatten().for_each(|found: &mut Found| found.cost += fixed);
         }
         best
     }
@@ -134,27 +103,16 @@ impl Search<'_> {
     fn partitions(&self, items: &[Item]) -> Vec<Vec<Option<Found>>> {
         let sets = 1usize << items.len();
         let chosen = |set: usize| -> Vec<Item> {
-            items
-                .iter()
-                .enumerate()
-                .filter(|(at, _)| set >> at & 1 == 1)
-                .map(|(_, item)| *item)
-                .collect()
+            items.iter().enumerate().filter(|(at, _)| set >> at & 1 == 1).map(|(_, item)| *item).collect()
         };
         let bundle: Vec<Found> = (0..sets)
             .map(|set| {
                 let items = chosen(set);
-                Found {
-                    cost: self.price(&items),
-                    bundles: vec![items.iter().map(|item| item.part).collect()],
-                }
+                Found { cost: self.price(&items), bundles: vec![items.iter().map(|item| item.part).collect()] }
             })
             .collect();
         let mut best: Vec<Vec<Option<Found>>> = vec![vec![None; self.stores + 1]; sets];
-        best[0][0] = Some(Found {
-            cost: 0.0,
-            bundles: Vec::new(),
-        });
+        best[0][0] = Some(Found { cost: 0.0, bundles: Vec::new() });
         for set in 1..sets {
             let lowest = set & set.wrapping_neg();
             let others = set & !lowest;
@@ -165,11 +123,7 @@ impl Search<'_> {
                 for stores in 1..=self.stores {
                     let rest = best[set & !taken][stores - 1].as_ref();
                     let cost = rest.map(|rest| self.sum(rest.cost, bundle[taken].cost));
-                    let better = |cost: &f64| {
-                        best[set][stores]
-                            .as_ref()
-                            .is_none_or(|found| *cost < found.cost)
-                    };
+                    let better = |cost: &f64| best[set][stores].as_ref().is_none_or(|found| *cost < found.cost);
                     if let Some(cost) = cost.filter(better) {
                         let mut bundles = rest.map_or_else(Vec::new, |rest| rest.bundles.clone());
                         bundles.extend(bundle[taken].bundles.iter().cloned());
@@ -191,16 +145,8 @@ impl Search<'_> {
             for (j, second) in b.iter().enumerate().take(self.stores + 1 - i) {
                 if let (Some(first), Some(second)) = (first, second) {
                     let cost = self.sum(first.cost, second.cost);
-                    if joined[i + j]
-                        .as_ref()
-                        .is_none_or(|found: &Found| cost < found.cost)
-                    {
-                        let bundles = first
-                            .bundles
-                            .iter()
-                            .chain(&second.bundles)
-                            .cloned()
-                            .collect();
+                    if joined[i + j].as_ref().is_none_or(|found: &Found| cost < found.cost) {
+                        let bundles = first.bundles.iter().chain(&second.bundles).cloned().collect();
                         joined[i + j] = Some(Found { cost, bundles });
                     }
                 }
@@ -210,11 +156,7 @@ impl Search<'_> {
     }
 
     fn sum(&self, a: f64, b: f64) -> f64 {
-        if self.aim == Aim::WastedSum {
-            a + b
-        } else {
-            a.max(b)
-        }
+        if self.aim == Aim::WastedSum { a + b } else { a.max(b) }
     }
 
     /// What one bundle costs.
@@ -249,20 +191,14 @@ fn keep(slot: &mut Option<Found>, found: Option<Found>) {
 /// store, the cheapest division at that price less p × stores is a bound; the best p is searched for.
 #[must_use]
 pub fn wasted_sum_bound(tree: &TopicTree, stores: u32) -> f64 {
-    let mut sizes: Vec<f64> = (0..tree.rows())
-        .map(|row| tree.row_bytes(row) as f64)
-        .collect();
+    let mut sizes: Vec<f64> = (0..tree.rows()).map(|row| tree.row_bytes(row) as f64).collect();
     sizes.sort_unstable_by(f64::total_cmp);
     let useful: f64 = sizes.iter().sum();
     let mut packer = super::pack::Packer::default();
     let (mut low, mut high) = (0.0, useful * sizes.len() as f64 + 1.0);
     let mut bound: f64 = 0.0;
     for _ in 0..BOUND_STEPS {
-        let price = if low == 0.0 {
-            high / 4096.0
-        } else {
-            f64::sqrt(low * high)
-        };
+        let price = if low == 0.0 { high / 4096.0 } else { f64::sqrt(low * high) };
         let packed = packer.runs_of(&sizes, price);
         let stores_left = f64::from(packed.bundles) - f64::from(stores);
         bound = bound.max((packed.cost + price * stores_left) * (1.0 - 1e-9) - useful);

@@ -26,29 +26,13 @@ pub(super) struct Item {
 
 impl Item {
     pub fn whole(tree: &TopicTree, demand: &Demand, node: NodeId) -> Item {
-        let part = Part {
-            node,
-            extent: Extent::Subtree,
-        };
-        Item {
-            part,
-            weight: demand.all(node),
-            bytes: tree.bytes(node) as f64,
-            splits: !tree.is_leaf(node),
-        }
+        let part = Part { node, extent: Extent::Subtree };
+        Item { part, weight: demand.all(node), bytes: tree.bytes(node) as f64, splits: !tree.is_leaf(node) }
     }
 
     fn own(tree: &TopicTree, demand: &Demand, node: NodeId, row: usize) -> Item {
-        let part = Part {
-            node,
-            extent: Extent::Own,
-        };
-        Item {
-            part,
-            weight: demand.own(node) as f64,
-            bytes: tree.row_bytes(row) as f64,
-            splits: false,
-        }
+        let part = Part { node, extent: Extent::Own };
+        Item { part, weight: demand.own(node) as f64, bytes: tree.row_bytes(row) as f64, splits: false }
     }
 
     /// The node, if the item is one that can be split.
@@ -58,34 +42,22 @@ impl Item {
 
     /// Bytes per read; what nobody reads comes last.
     pub fn density(&self) -> f64 {
-        if self.weight > 0.0 {
-            self.bytes / self.weight
-        } else {
-            f64::INFINITY
-        }
+        if self.weight > 0.0 { self.bytes / self.weight } else { f64::INFINITY }
     }
 }
 
 /// What a split node is split into, by bytes per read.
 pub(super) fn items_of(tree: &TopicTree, demand: &Demand, node: NodeId) -> Vec<Item> {
     let own = tree.row(node).map(|row| Item::own(tree, demand, node, row));
-    let mut items: Vec<Item> = own
-        .into_iter()
-        .chain(
-            tree.children(node)
-                .map(|child| Item::whole(tree, demand, child)),
-        )
-        .collect();
+    let mut items: Vec<Item> =
+        own.into_iter().chain(tree.children(node).map(|child| Item::whole(tree, demand, child))).collect();
     sort_items(&mut items);
     items
 }
 
 pub(super) fn sort_items(items: &mut [Item]) {
     items.sort_unstable_by(|a, b| {
-        a.density()
-            .total_cmp(&b.density())
-            .then(a.bytes.total_cmp(&b.bytes))
-            .then(a.part.cmp(&b.part))
+        a.density().total_cmp(&b.density()).then(a.bytes.total_cmp(&b.bytes)).then(a.part.cmp(&b.part))
     });
 }
 
@@ -143,57 +115,35 @@ impl Packer {
         if let Some(last) = self.chunks.last_mut() {
             let (weight, bytes) = (last.weight + item.weight, last.bytes + item.bytes);
             if weight * bytes <= self.price * GLUE && bytes <= self.bytes_max * GLUE {
-                *last = Chunk {
-                    from: last.from,
-                    to: place + 1,
-                    weight,
-                    bytes,
-                };
+                *last = Chunk { from: last.from, to: place + 1, weight, bytes };
                 return;
             }
         }
-        self.chunks.push(Chunk {
-            from: place,
-            to: place + 1,
-            weight: item.weight,
-            bytes: item.bytes,
-        });
+        self.chunks.push(Chunk { from: place, to: place + 1, weight: item.weight, bytes: item.bytes });
     }
 
     /// Finds the cheapest packing of what was pushed.
     pub fn finish(&mut self) -> Packed {
         let mut best: Option<Packed> = None;
         let mut alone_before = usize::MAX;
-        let tries = if self.chunks.len() > CHUNKS_MANY {
-            1
-        } else {
-            ALONE.len()
-        };
+        let tries = if self.chunks.len() > CHUNKS_MANY { 1 } else { ALONE.len() };
         for share in &ALONE[..tries] {
             let limit = self.price * share;
-            let alone = self
-                .chunks
-                .iter()
-                .filter(|chunk| self.stands_alone(chunk, limit))
-                .count();
+            let alone = self.chunks.iter().filter(|chunk| self.stands_alone(chunk, limit)).count();
             if alone == alone_before {
                 continue;
             }
             alone_before = alone;
             let packed = self.divide(limit);
             let better = best.is_none_or(|best| {
-                packed.cost + self.price * f64::from(packed.bundles)
-                    < best.cost + self.price * f64::from(best.bundles)
+                packed.cost + self.price * f64::from(packed.bundles) < best.cost + self.price * f64::from(best.bundles)
             });
             if better {
                 best = Some(packed);
                 self.mark(limit);
             }
         }
-        best.unwrap_or(Packed {
-            cost: 0.0,
-            bundles: 0,
-        })
+        best.unwrap_or(Packed { cost: 0.0, bundles: 0 })
     }
 
     /// The exact packing of topics that are read once each, given by size, smallest first.
@@ -201,12 +151,7 @@ impl Packer {
         self.begin(price, f64::INFINITY);
         let chunk = |(at, bytes): (usize, &f64)| {
             let at = at as u32;
-            Chunk {
-                from: at,
-                to: at + 1,
-                weight: 1.0,
-                bytes: *bytes,
-            }
+            Chunk { from: at, to: at + 1, weight: 1.0, bytes: *bytes }
         };
         self.chunks.extend(sizes.iter().enumerate().map(chunk));
         self.divide(f64::INFINITY)
@@ -215,10 +160,7 @@ impl Packer {
     /// The bundle and the places of each chunk of the packing found last; places between that were not
     /// pushed are among them, and left to the caller, who knows them.
     pub fn runs(&self) -> impl Iterator<Item = (u32, std::ops::Range<usize>)> + '_ {
-        self.chunks
-            .iter()
-            .zip(&self.run_of)
-            .map(|(chunk, run)| (*run, chunk.from as usize..chunk.to as usize))
+        self.chunks.iter().zip(&self.run_of).map(|(chunk, run)| (*run, chunk.from as usize..chunk.to as usize))
     }
 
     fn stands_alone(&self, chunk: &Chunk, limit: f64) -> bool {
@@ -276,8 +218,8 @@ impl Packer {
     /// Takes the start behind `at` into the queue, from where on it beats the last one there.
     fn enqueue(&mut self, at: usize, count: usize) {
         while let Some(&(start, from)) = self.queue.back() {
-            let beaten = from as usize > at
-                && self.value(at, from as usize) <= self.value(start as usize, from as usize);
+            let beaten =
+                from as usize > at && self.value(at, from as usize) <= self.value(start as usize, from as usize);
             if !beaten {
                 break;
             }

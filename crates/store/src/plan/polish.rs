@@ -42,10 +42,7 @@ impl PartialOrd for Offer {
 impl Ord for Offer {
     fn cmp(&self, other: &Offer) -> std::cmp::Ordering {
         // Equal gains go to the lower place, so that the result is one and the same.
-        self.gain
-            .total_cmp(&other.gain)
-            .then(other.at.cmp(&self.at))
-            .then(self.version.cmp(&other.version))
+        self.gain.total_cmp(&other.gain).then(other.at.cmp(&self.at)).then(self.version.cmp(&other.version))
     }
 }
 
@@ -82,12 +79,7 @@ pub(super) struct Polish<'a> {
 }
 
 impl<'a> Polish<'a> {
-    pub fn new(
-        tree: &'a TopicTree,
-        demand: &'a Demand,
-        budget: &'a Budget,
-        bundles: Vec<Bundle>,
-    ) -> Polish<'a> {
+    pub fn new(tree: &'a TopicTree, demand: &'a Demand, budget: &'a Budget, bundles: Vec<Bundle>) -> Polish<'a> {
         let mut scopes: BTreeMap<Option<NodeId>, Scope> = BTreeMap::new();
         for (at, bundle) in bundles.iter().enumerate() {
             scopes.entry(bundle.scope).or_default().bundles.push(at);
@@ -152,10 +144,8 @@ impl<'a> Polish<'a> {
     }
 
     fn cost(&self) -> f64 {
-        let fixed =
-            |node: &NodeId| self.demand.subtree(*node) as f64 * self.tree.bytes(*node) as f64;
-        self.scopes.keys().flatten().map(fixed).sum::<f64>()
-            + self.bundles.iter().map(Bundle::cost).sum::<f64>()
+        let fixed = |node: &NodeId| self.demand.subtree(*node) as f64 * self.tree.bytes(*node) as f64;
+        self.scopes.keys().flatten().map(fixed).sum::<f64>() + self.bundles.iter().map(Bundle::cost).sum::<f64>()
     }
 
     fn fill(&mut self) {
@@ -169,8 +159,7 @@ impl<'a> Polish<'a> {
 
     fn trade(&mut self) {
         while self.live == self.budget.stores_max as usize && self.work < WORK_MAX {
-            let (Some((gain, at)), Some((loss, scope))) = (self.best_cut(), self.best_merge())
-            else {
+            let (Some((gain, at)), Some((loss, scope))) = (self.best_cut(), self.best_merge()) else {
                 break;
             };
             // A trade must be worth more than rounding, or two of them could go round in circles.
@@ -178,10 +167,7 @@ impl<'a> Polish<'a> {
                 break;
             }
             // Merging the very bundle that would be cut gains nothing.
-            if self
-                .best_pair(scope)
-                .is_some_and(|(_, a, b)| a == at || b == at)
-            {
+            if self.best_pair(scope).is_some_and(|(_, a, b)| a == at || b == at) {
                 break;
             }
             self.cut(at);
@@ -195,8 +181,7 @@ impl<'a> Polish<'a> {
 
     fn best_cut(&mut self) -> Option<(f64, usize)> {
         while let Some(offer) = self.cuts.peek() {
-            if self.versions[offer.at] == offer.version && !self.bundles[offer.at].items.is_empty()
-            {
+            if self.versions[offer.at] == offer.version && !self.bundles[offer.at].items.is_empty() {
                 return Some((offer.gain, offer.at));
             }
             self.cuts.pop();
@@ -207,11 +192,7 @@ impl<'a> Polish<'a> {
     fn offer_cut(&mut self, at: usize) {
         let items = self.opened(at).0;
         if let Some((gain, _)) = self.find_cut(&items) {
-            self.cuts.push(Offer {
-                gain,
-                at,
-                version: self.versions[at],
-            });
+            self.cuts.push(Offer { gain, at, version: self.versions[at] });
         }
     }
 
@@ -237,10 +218,7 @@ impl<'a> Polish<'a> {
         let mut best: Option<(f64, Cut)> = None;
         let mut consider = |weight_a: f64, bytes_a: f64, cut: Cut| {
             let gain = weight_a * (bytes - bytes_a) + (weight - weight_a) * bytes_a;
-            if gain > best.map_or(0.0, |best| best.0)
-                && bytes_a >= least
-                && bytes - bytes_a >= least
-            {
+            if gain > best.map_or(0.0, |best| best.0) && bytes_a >= least && bytes - bytes_a >= least {
                 best = Some((gain, cut));
             }
         };
@@ -296,11 +274,7 @@ impl<'a> Polish<'a> {
     fn best_merge(&mut self) -> Option<(f64, Option<NodeId>)> {
         while let Some(offer) = self.merges.peek() {
             let scope = place_scope(offer.at);
-            if self
-                .scopes
-                .get(&scope)
-                .is_some_and(|scope| scope.version == offer.version)
-            {
+            if self.scopes.get(&scope).is_some_and(|scope| scope.version == offer.version) {
                 return Some((-offer.gain, scope));
             }
             self.merges.pop();
@@ -312,28 +286,17 @@ impl<'a> Polish<'a> {
         let Some(version) = self.scopes.get(&scope).map(|scope| scope.version) else {
             return;
         };
-        let pairs = self
-            .scopes
-            .get(&scope)
-            .map_or(0, |scope| scope.bundles.len()) as u64;
+        let pairs = self.scopes.get(&scope).map_or(0, |scope| scope.bundles.len()) as u64;
         self.work += pairs * pairs.min(PAIRS_MAX as u64);
         if let Some((loss, _, _)) = self.best_pair(scope) {
-            self.merges.push(Offer {
-                gain: -loss,
-                at: scope_place(scope),
-                version,
-            });
+            self.merges.push(Offer { gain: -loss, at: scope_place(scope), version });
         }
     }
 
     /// The two siblings whose merger adds least.
     fn best_pair(&self, scope: Option<NodeId>) -> Option<(f64, usize, usize)> {
         let mut order = self.scopes.get(&scope)?.bundles.clone();
-        let reach = if order.len() <= PAIRS_MAX {
-            order.len()
-        } else {
-            NEIGHBOURS
-        };
+        let reach = if order.len() <= PAIRS_MAX { order.len() } else { NEIGHBOURS };
         order.sort_unstable_by(|a, b| self.by_density(*a, *b));
         let mut best: Option<(f64, usize, usize)> = None;
         for (place, a) in order.iter().enumerate() {
@@ -352,11 +315,7 @@ impl<'a> Polish<'a> {
     fn by_density(&self, a: usize, b: usize) -> std::cmp::Ordering {
         let density = |at: usize| {
             let Bundle { weight, bytes, .. } = self.bundles[at];
-            if weight > 0.0 {
-                bytes / weight
-            } else {
-                f64::INFINITY
-            }
+            if weight > 0.0 { bytes / weight } else { f64::INFINITY }
         };
         density(a).total_cmp(&density(b)).then(a.cmp(&b))
     }
@@ -400,29 +359,19 @@ impl<'a> Polish<'a> {
     /// Merges bundles below the smallest size, each with the sibling where it adds least.
     fn join_small(&mut self) {
         let least = self.budget.store_bytes_min as f64;
-        let mut small: Vec<usize> = (0..self.bundles.len())
-            .filter(|at| self.bundles[*at].bytes < least)
-            .collect();
+        let mut small: Vec<usize> = (0..self.bundles.len()).filter(|at| self.bundles[*at].bytes < least).collect();
         while let Some(at) = small.pop() {
             if self.bundles[at].items.is_empty() || self.bundles[at].bytes >= least {
                 continue;
             }
             let scope = self.bundles[at].scope;
-            let siblings = self
-                .scopes
-                .get(&scope)
-                .map_or(&[][..], |scope| &scope.bundles);
+            let siblings = self.scopes.get(&scope).map_or(&[][..], |scope| &scope.bundles);
             let strain = |other: &usize| self.bundles[at].strain(&self.bundles[*other]);
             let fits = |other: &usize| {
-                self.bundles[at].bytes + self.bundles[*other].bytes
-                    <= self.budget.store_bytes_max as f64
+                self.bundles[at].bytes + self.bundles[*other].bytes <= self.budget.store_bytes_max as f64
             };
-            let best = siblings
-                .iter()
-                .copied()
-                .filter(|other| *other != at && fits(other));
-            if let Some(other) = best.min_by(|a, b| strain(a).total_cmp(&strain(b)).then(a.cmp(b)))
-            {
+            let best = siblings.iter().copied().filter(|other| *other != at && fits(other));
+            if let Some(other) = best.min_by(|a, b| strain(a).total_cmp(&strain(b)).then(a.cmp(b))) {
                 self.merge_pair(scope, at, other);
                 small.push(at);
             }
@@ -449,11 +398,7 @@ impl<'a> Polish<'a> {
         }
         order.sort_unstable_by(|a, b| self.by_density(*a, *b));
         let items: usize = order.iter().map(|at| self.bundles[*at].items.len()).sum();
-        let reach = if items.saturating_mul(order.len()) <= OFFERS_MAX {
-            order.len()
-        } else {
-            NEIGHBOURS
-        };
+        let reach = if items.saturating_mul(order.len()) <= OFFERS_MAX { order.len() } else { NEIGHBOURS };
         let mut changed = vec![false; order.len()];
         for place in 0..order.len() {
             let near = place.saturating_sub(reach)..(place + reach + 1).min(order.len());
@@ -483,10 +428,8 @@ impl<'a> Polish<'a> {
                     self.bundles[*b].items[j] = one;
                     for at in [*a, *b] {
                         sort_items(&mut self.bundles[at].items);
-                        self.bundles[at] = Bundle::new(
-                            self.bundles[at].scope,
-                            std::mem::take(&mut self.bundles[at].items),
-                        );
+                        self.bundles[at] =
+                            Bundle::new(self.bundles[at].scope, std::mem::take(&mut self.bundles[at].items));
                         self.touch(at);
                     }
                     swapped = true;
@@ -498,18 +441,14 @@ impl<'a> Polish<'a> {
 
     fn find_swap(&self, a: usize, b: usize) -> Option<(usize, usize)> {
         let (a, b) = (&self.bundles[a], &self.bundles[b]);
-        let (least, most) = (
-            self.budget.store_bytes_min as f64,
-            self.budget.store_bytes_max as f64,
-        );
+        let (least, most) = (self.budget.store_bytes_min as f64, self.budget.store_bytes_max as f64);
         let within = |bytes: f64| bytes >= least && bytes <= most;
         let mut best = (a.cost() + b.cost()) * (1.0 - 1e-9);
         let mut found = None;
         for (i, one) in a.items.iter().enumerate() {
             for (j, two) in b.items.iter().enumerate() {
                 let (weight, bytes) = (two.weight - one.weight, two.bytes - one.bytes);
-                let cost = (a.weight + weight) * (a.bytes + bytes)
-                    + (b.weight - weight) * (b.bytes - bytes);
+                let cost = (a.weight + weight) * (a.bytes + bytes) + (b.weight - weight) * (b.bytes - bytes);
                 if cost < best && within(a.bytes + bytes) && within(b.bytes - bytes) {
                     best = cost;
                     found = Some((i, j));
@@ -519,18 +458,9 @@ impl<'a> Polish<'a> {
         found
     }
 
-    fn settle_bundle(
-        &mut self,
-        order: &[usize],
-        place: usize,
-        near: std::ops::Range<usize>,
-        changed: &mut [bool],
-    ) {
+    fn settle_bundle(&mut self, order: &[usize], place: usize, near: std::ops::Range<usize>, changed: &mut [bool]) {
         let source = order[place];
-        let (least, most) = (
-            self.budget.store_bytes_min as f64,
-            self.budget.store_bytes_max as f64,
-        );
+        let (least, most) = (self.budget.store_bytes_min as f64, self.budget.store_bytes_max as f64);
         let mut index = 0;
         while index < self.bundles[source].items.len() && self.bundles[source].items.len() > 1 {
             let item = self.bundles[source].items[index];

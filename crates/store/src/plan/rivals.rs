@@ -32,30 +32,15 @@ impl Planner for PrefixRule {
     fn plan(&self, tree: &TopicTree, _: &Demand, budget: &Budget) -> Result<Plan, Error> {
         check_budget(budget)?;
         let part = |node: NodeId| {
-            let whole = tree.depth(node) == self.levels
-                || (tree.depth(node) < self.levels && tree.is_leaf(node));
+            let whole = tree.depth(node) == self.levels || (tree.depth(node) < self.levels && tree.is_leaf(node));
             let own = tree.depth(node) < self.levels && tree.row(node).is_some();
             if whole {
-                Some(vec![Part {
-                    node,
-                    extent: Extent::Subtree,
-                }])
+                Some(vec![Part { node, extent: Extent::Subtree }])
             } else {
-                own.then(|| {
-                    vec![Part {
-                        node,
-                        extent: Extent::Own,
-                    }]
-                })
+                own.then(|| vec![Part { node, extent: Extent::Own }])
             }
         };
-        Ok(Plan::of(
-            tree,
-            tree.nodes()
-                .filter(|node| *node != NodeId::ROOT)
-                .filter_map(part)
-                .collect(),
-        ))
+        Ok(Plan::of(tree, tree.nodes().filter(|node| *node != NodeId::ROOT).filter_map(part).collect()))
     }
 }
 
@@ -72,11 +57,7 @@ impl Planner for PerTopic {
         check_budget(budget)?;
         let with_messages = tree.nodes().filter(|node| tree.row(*node).is_some());
         let part = |node| {
-            let extent = if tree.is_leaf(node) {
-                Extent::Subtree
-            } else {
-                Extent::Own
-            };
+            let extent = if tree.is_leaf(node) { Extent::Subtree } else { Extent::Own };
             vec![Part { node, extent }]
         };
         Ok(Plan::of(tree, with_messages.map(part).collect()))
@@ -117,27 +98,20 @@ impl Planner for Greedy {
 fn greedy_bundles(tree: &TopicTree, demand: &Demand, limit: u64, most: usize) -> Vec<Bundle> {
     let splits = |node: NodeId| tree.bytes(node) > limit && !tree.is_leaf(node);
     if !splits(NodeId::ROOT) {
-        return vec![Bundle::new(
-            None,
-            vec![Item::whole(tree, demand, NodeId::ROOT)],
-        )];
+        return vec![Bundle::new(None, vec![Item::whole(tree, demand, NodeId::ROOT)])];
     }
     let mut bundles = Vec::new();
     let mut open = vec![NodeId::ROOT];
     while let Some(node) = open.pop().filter(|_| bundles.len() <= most) {
-        let (split, mut whole): (Vec<Item>, Vec<Item>) = items_of(tree, demand, node)
-            .into_iter()
-            .partition(|item| item.inner().is_some_and(splits));
+        let (split, mut whole): (Vec<Item>, Vec<Item>) =
+            items_of(tree, demand, node).into_iter().partition(|item| item.inner().is_some_and(splits));
         open.extend(split.iter().map(|item| item.part.node));
         whole.sort_by(|a, b| b.bytes.total_cmp(&a.bytes).then(a.part.cmp(&b.part)));
         // Bundles with room left, by number; the first that fits is looked for among a few.
         let mut roomy: Vec<(f64, usize)> = Vec::new();
         let mut lists: Vec<Vec<Item>> = Vec::new();
         for item in whole {
-            match roomy
-                .iter_mut()
-                .find(|(bytes, _)| bytes.to_owned() + item.bytes <= limit as f64)
-            {
+            match roomy.iter_mut().find(|(bytes, _)| bytes.to_owned() + item.bytes <= limit as f64) {
                 Some((bytes, at)) => {
                     *bytes += item.bytes;
                     lists[*at].push(item);
@@ -151,11 +125,7 @@ fn greedy_bundles(tree: &TopicTree, demand: &Demand, limit: u64, most: usize) ->
                 }
             }
         }
-        bundles.extend(
-            lists
-                .into_iter()
-                .map(|items| Bundle::new(Some(node), items)),
-        );
+        bundles.extend(lists.into_iter().map(|items| Bundle::new(Some(node), items)));
     }
     bundles
 }
@@ -199,17 +169,7 @@ impl Planner for CutPoints {
         };
         // The root's store holds what no cut took; it may be nothing.
         cuts.push(NodeId::ROOT);
-        Ok(Plan::of(
-            tree,
-            cuts.into_iter()
-                .map(|node| {
-                    vec![Part {
-                        node,
-                        extent: Extent::Rest,
-                    }]
-                })
-                .collect(),
-        ))
+        Ok(Plan::of(tree, cuts.into_iter().map(|node| vec![Part { node, extent: Extent::Rest }]).collect()))
     }
 }
 
@@ -233,11 +193,7 @@ fn heaviest_cuts(tree: &TopicTree, stores_max: usize) -> Vec<NodeId> {
     let (mut low, mut high) = (0, tree.bytes(NodeId::ROOT) + 1);
     while high - low > 1 {
         let middle = low.midpoint(high);
-        if cuts_at(middle).1 <= stores_max {
-            high = middle
-        } else {
-            low = middle
-        }
+        if cuts_at(middle).1 <= stores_max { high = middle } else { low = middle }
     }
     cuts_at(high).0
 }
@@ -269,10 +225,7 @@ impl PartialOrd for Gain {
 }
 impl Ord for Gain {
     fn cmp(&self, other: &Gain) -> std::cmp::Ordering {
-        self.bytes
-            .total_cmp(&other.bytes)
-            .then(other.node.cmp(&self.node))
-            .then(other.store.cmp(&self.store))
+        self.bytes.total_cmp(&other.bytes).then(other.node.cmp(&self.node)).then(other.store.cmp(&self.store))
     }
 }
 
@@ -316,11 +269,7 @@ fn best_cut(tree: &TopicTree, rests: &Rests, store: NodeId) -> Option<Gain> {
         let (weight_cut, bytes_cut) = (rests.weight[node.at()], rests.bytes[node.at()]);
         let gain = weight_cut * (bytes - bytes_cut) + (weight - weight_cut) * bytes_cut;
         if gain > best.map_or(0.0, |best| best.bytes) {
-            best = Some(Gain {
-                bytes: gain,
-                node,
-                store,
-            });
+            best = Some(Gain { bytes: gain, node, store });
         }
         node = NodeId(node.0 + 1);
     }

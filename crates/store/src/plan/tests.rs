@@ -6,16 +6,8 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 fn tree(volumes: &[(&str, u64)]) -> TopicTree {
-    let sorted: BTreeMap<&[u8], u64> = volumes
-        .iter()
-        .map(|(topic, bytes)| (topic.as_bytes(), *bytes))
-        .collect();
-    TopicTree::build(sorted.into_iter().map(|(topic, bytes)| Volume {
-        topic,
-        messages: 1,
-        bytes,
-    }))
-    .unwrap()
+    let sorted: BTreeMap<&[u8], u64> = volumes.iter().map(|(topic, bytes)| (topic.as_bytes(), *bytes)).collect();
+    TopicTree::build(sorted.into_iter().map(|(topic, bytes)| Volume { topic, messages: 1, bytes })).unwrap()
 }
 
 fn planners() -> Vec<Box<dyn Planner>> {
@@ -24,12 +16,8 @@ fn planners() -> Vec<Box<dyn Planner>> {
         Box::new(PrefixRule::THREE_LEVELS),
         Box::new(PrefixRule::PARTITIONS),
         Box::new(PerTopic),
-        Box::new(CutPoints {
-            cuts: Cuts::Heaviest,
-        }),
-        Box::new(CutPoints {
-            cuts: Cuts::BestGain,
-        }),
+        Box::new(CutPoints { cuts: Cuts::Heaviest }),
+        Box::new(CutPoints { cuts: Cuts::BestGain }),
     ];
     for aim in [Aim::WastedSum, Aim::WastedWorst, Aim::RatioWorst] {
         planners.push(Box::new(Adaptive { aim }));
@@ -38,9 +26,7 @@ fn planners() -> Vec<Box<dyn Planner>> {
 }
 
 fn adaptive(tree: &TopicTree, stores: u32) -> Plan {
-    Adaptive::default()
-        .plan(tree, &Demand::topics(tree), &Budget::stores(stores))
-        .unwrap()
+    Adaptive::default().plan(tree, &Demand::topics(tree), &Budget::stores(stores)).unwrap()
 }
 
 /// One line a store: its bytes and parts; a star for all of a subtree, a dot for a node's own messages,
@@ -61,17 +47,12 @@ fn drawn(tree: &TopicTree, plan: &Plan) -> String {
         text += "\n";
     }
     let lens = Reads::new(tree, plan).lens(&Demand::topics(tree));
-    text + &format!(
-        "wasted {} worst {} ratio {:.1}\n",
-        lens.wasted, lens.wasted_worst.value, lens.ratio_worst.value
-    )
+    text + &format!("wasted {} worst {} ratio {:.1}\n", lens.wasted, lens.wasted_worst.value, lens.ratio_worst.value)
 }
 
 fn check(planner: &dyn Planner, stores: u32, volumes: &[(&str, u64)], expect: Expect) {
     let tree = tree(volumes);
-    let plan = planner
-        .plan(&tree, &Demand::topics(&tree), &Budget::stores(stores))
-        .unwrap();
+    let plan = planner.plan(&tree, &Demand::topics(&tree), &Budget::stores(stores)).unwrap();
     expect.assert_eq(&drawn(&tree, &plan));
 }
 
@@ -137,9 +118,7 @@ fn the_rivals_divide_as_their_names_say() {
     "#]],
     );
     check(
-        &CutPoints {
-            cuts: Cuts::Heaviest,
-        },
+        &CutPoints { cuts: Cuts::Heaviest },
         4,
         &FLEET,
         expect![[r#"
@@ -151,9 +130,7 @@ fn the_rivals_divide_as_their_names_say() {
         "#]],
     );
     check(
-        &CutPoints {
-            cuts: Cuts::BestGain,
-        },
+        &CutPoints { cuts: Cuts::BestGain },
         4,
         &FLEET,
         expect![[r#"
@@ -235,13 +212,9 @@ fn empty_levels_are_levels() {
         "#]],
     );
     let tree = tree(&[("/a", 5), ("/a/", 700), ("a", 3)]);
-    let names =
-        ["", "/a", "/a/", "a"].map(|name| tree.find(name.as_bytes()).map(|node| tree.bytes(node)));
+    let names = ["", "/a", "/a/", "a"].map(|name| tree.find(name.as_bytes()).map(|node| tree.bytes(node)));
     assert_eq!(names, [Some(705), Some(705), Some(700), Some(3)]);
-    assert_eq!(
-        [tree.find(b"b"), tree.find(b"/a/b"), tree.find(b"/a//")],
-        [None; 3]
-    );
+    assert_eq!([tree.find(b"b"), tree.find(b"/a/b"), tree.find(b"/a//")], [None; 3]);
 }
 
 #[test]
@@ -254,47 +227,34 @@ fn bytes_below_the_slash_do_not_tear_a_subtree_apart() {
 
 #[test]
 fn a_chain_of_all_levels_is_planned_and_measured() {
-    let levels: Vec<String> = (1..=TOPIC_LEVELS_MAX)
-        .map(|depth| vec!["x"; depth].join("/"))
-        .collect();
+    let levels: Vec<String> = (1..=TOPIC_LEVELS_MAX).map(|depth| vec!["x"; depth].join("/")).collect();
     let volumes: Vec<(&str, u64)> = levels.iter().map(|topic| (topic.as_str(), 10)).collect();
     let tree = tree(&volumes);
     let plan = adaptive(&tree, 8);
     plan.check(&tree).unwrap();
     assert_eq!(plan.stores().len(), 8);
     let below = Reads::new(&tree, &plan).lens(&Demand::subtrees(&tree));
-    assert_eq!(
-        below.reads, TOPIC_LEVELS_MAX as u128,
-        "every level but the last, and the root"
-    );
+    assert_eq!(below.reads, TOPIC_LEVELS_MAX as u128, "every level but the last, and the root");
 }
 
 #[test]
 fn a_flat_tree_of_many_topics_comes_close_to_the_bound() {
     let names: Vec<String> = (0..60_000).map(|number| format!("t{number:05}")).collect();
-    let volumes: Vec<(&str, u64)> = names
-        .iter()
-        .enumerate()
-        .map(|(rank, name)| (name.as_str(), 10_000_000 / (rank as u64 + 1)))
-        .collect();
+    let volumes: Vec<(&str, u64)> =
+        names.iter().enumerate().map(|(rank, name)| (name.as_str(), 10_000_000 / (rank as u64 + 1))).collect();
     let tree = tree(&volumes);
     let plan = adaptive(&tree, 64);
     plan.check(&tree).unwrap();
     let wasted = Reads::new(&tree, &plan).lens(&Demand::topics(&tree)).wasted as f64;
     let bound = wasted_sum_bound(&tree, 64);
-    assert!(
-        wasted >= bound && wasted <= bound * 1.02,
-        "{wasted} against {bound}"
-    );
+    assert!(wasted >= bound && wasted <= bound * 1.02, "{wasted} against {bound}");
 }
 
 #[test]
 fn an_empty_tree_has_an_empty_plan() {
     let tree = tree(&[]);
     for planner in planners() {
-        let plan = planner
-            .plan(&tree, &Demand::topics(&tree), &Budget::stores(3))
-            .unwrap();
+        let plan = planner.plan(&tree, &Demand::topics(&tree), &Budget::stores(3)).unwrap();
         assert_eq!(plan.stores().len(), 0, "{}", planner.name());
     }
 }
@@ -302,12 +262,7 @@ fn an_empty_tree_has_an_empty_plan() {
 #[test]
 fn bad_volumes_and_budgets_are_named() {
     let build = |topics: &[&[u8]]| {
-        TopicTree::build(topics.iter().map(|topic| Volume {
-            topic,
-            messages: 1,
-            bytes: u64::MAX / 3,
-        }))
-        .unwrap_err()
+        TopicTree::build(topics.iter().map(|topic| Volume { topic, messages: 1, bytes: u64::MAX / 3 })).unwrap_err()
     };
     let deep = vec!["x"; TOPIC_LEVELS_MAX + 1].join("/");
     let errors = [
@@ -317,9 +272,7 @@ fn bad_volumes_and_budgets_are_named() {
         build(&[b"a\tb"]),
         build(&[deep.as_bytes()]),
         build(&[b"a", b"b"]),
-        Adaptive::default()
-            .plan(&tree(&[]), &Demand::topics(&tree(&[])), &Budget::stores(0))
-            .unwrap_err(),
+        Adaptive::default().plan(&tree(&[]), &Demand::topics(&tree(&[])), &Budget::stores(0)).unwrap_err(),
         Demand::recorded(&tree(&[]), [(&b"a/**/b"[..], 1)]).unwrap_err(),
         Demand::recorded(&tree(&[]), [(&b"a*"[..], 1)]).unwrap_err(),
     ];
@@ -339,36 +292,21 @@ fn bad_volumes_and_budgets_are_named() {
 #[test]
 fn a_store_keeps_the_largest_size_unless_it_is_one_topic() {
     let tree = tree(&FLEET);
-    let budget = Budget {
-        store_bytes_max: 510,
-        ..Budget::stores(6)
-    };
+    let budget = Budget { store_bytes_max: 510, ..Budget::stores(6) };
     for aim in [Aim::WastedSum, Aim::WastedWorst, Aim::RatioWorst] {
-        let plan = Adaptive { aim }
-            .plan(&tree, &Demand::topics(&tree), &budget)
-            .unwrap();
+        let plan = Adaptive { aim }.plan(&tree, &Demand::topics(&tree), &budget).unwrap();
         plan.check(&tree).unwrap();
         assert!(plan.stores().len() <= 6);
-        assert!(
-            plan.stores()
-                .iter()
-                .all(|store| store.bytes <= 510 || store.topics == 1),
-            "{aim:?}"
-        );
+        assert!(plan.stores().iter().all(|store| store.bytes <= 510 || store.topics == 1), "{aim:?}");
     }
 }
 
 #[test]
 fn the_number_of_stores_goes_before_their_largest_size() {
     let tree = tree(&FLEET);
-    let budget = Budget {
-        store_bytes_max: 50,
-        ..Budget::stores(3)
-    };
+    let budget = Budget { store_bytes_max: 50, ..Budget::stores(3) };
     for aim in [Aim::WastedSum, Aim::WastedWorst, Aim::RatioWorst] {
-        let plan = Adaptive { aim }
-            .plan(&tree, &Demand::topics(&tree), &budget)
-            .unwrap();
+        let plan = Adaptive { aim }.plan(&tree, &Demand::topics(&tree), &budget).unwrap();
         assert!(plan.stores().len() <= 3, "{aim:?}");
     }
 }
@@ -379,40 +317,19 @@ fn stores_below_the_smallest_size_are_joined_with_siblings() {
     let volumes: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), 10)).collect();
     let tree = tree(&volumes);
     for aim in [Aim::WastedSum, Aim::WastedWorst, Aim::RatioWorst] {
-        let budget = Budget {
-            store_bytes_min: 95,
-            ..Budget::stores(50)
-        };
-        let plan = Adaptive { aim }
-            .plan(&tree, &Demand::topics(&tree), &budget)
-            .unwrap();
-        assert!(
-            plan.stores().iter().all(|store| store.bytes >= 95),
-            "{aim:?}"
-        );
+        let budget = Budget { store_bytes_min: 95, ..Budget::stores(50) };
+        let plan = Adaptive { aim }.plan(&tree, &Demand::topics(&tree), &budget).unwrap();
+        assert!(plan.stores().iter().all(|store| store.bytes >= 95), "{aim:?}");
         assert!(plan.stores().len() >= 5, "{aim:?}: {}", plan.stores().len());
     }
 }
 
 #[test]
 fn what_subscribers_ask_for_decides_what_is_kept_apart() {
-    let tree = tree(&[
-        ("a/hot", 10),
-        ("a/x", 1000),
-        ("a/y", 1000),
-        ("b/p", 100),
-        ("b/q", 100),
-    ]);
-    let filters = [
-        (&b"a/hot"[..], 50),
-        (&b"b/**"[..], 3),
-        (&b"*/y"[..], 1),
-        (&b"gone/**"[..], 9),
-    ];
+    let tree = tree(&[("a/hot", 10), ("a/x", 1000), ("a/y", 1000), ("b/p", 100), ("b/q", 100)]);
+    let filters = [(&b"a/hot"[..], 50), (&b"b/**"[..], 3), (&b"*/y"[..], 1), (&b"gone/**"[..], 9)];
     let demand = Demand::recorded(&tree, filters).unwrap();
-    let plan = Adaptive::default()
-        .plan(&tree, &demand, &Budget::stores(3))
-        .unwrap();
+    let plan = Adaptive::default().plan(&tree, &demand, &Budget::stores(3)).unwrap();
     expect![[r#"
         0    10: [a/hot]
         1  2000: [a/x] [a/y]
@@ -427,21 +344,11 @@ fn what_subscribers_ask_for_decides_what_is_kept_apart() {
 #[test]
 fn a_subtree_is_charged_each_store_it_touches_once() {
     let tree = tree(&[("a/b/1", 1), ("a/b/2", 2), ("a/c", 4), ("d", 8)]);
-    let node = |name: &str| Part {
-        node: tree.find(name.as_bytes()).unwrap(),
-        extent: Extent::Rest,
-    };
-    let root = Part {
-        node: NodeId::ROOT,
-        extent: Extent::Rest,
-    };
-    let plan = Plan::of(
-        &tree,
-        vec![vec![root], vec![node("a/b/2")], vec![node("a/c")]],
-    );
+    let node = |name: &str| Part { node: tree.find(name.as_bytes()).unwrap(), extent: Extent::Rest };
+    let root = Part { node: NodeId::ROOT, extent: Extent::Rest };
+    let plan = Plan::of(&tree, vec![vec![root], vec![node("a/b/2")], vec![node("a/c")]]);
     let reads = Reads::new(&tree, &plan);
-    let touched =
-        ["a", "a/b", "a/b/1", "d"].map(|name| reads.subtree(tree.find(name.as_bytes()).unwrap()));
+    let touched = ["a", "a/b", "a/b/1", "d"].map(|name| reads.subtree(tree.find(name.as_bytes()).unwrap()));
     assert_eq!(touched, [9 + 2 + 4, 9 + 2, 9, 9]);
     assert!(plan.check(&tree).is_err(), "a rest is no bundle");
 }
@@ -449,19 +356,10 @@ fn a_subtree_is_charged_each_store_it_touches_once() {
 #[test]
 fn a_plan_that_bundles_cousins_or_forgets_a_topic_is_refused() {
     let tree = tree(&[("a/b", 1), ("a/c", 2), ("d/e", 4)]);
-    let part = |name: &str| Part {
-        node: tree.find(name.as_bytes()).unwrap(),
-        extent: Extent::Subtree,
-    };
-    let cousins = Plan::of(
-        &tree,
-        vec![vec![part("a/b"), part("d/e")], vec![part("a/c")]],
-    );
+    let part = |name: &str| Part { node: tree.find(name.as_bytes()).unwrap(), extent: Extent::Subtree };
+    let cousins = Plan::of(&tree, vec![vec![part("a/b"), part("d/e")], vec![part("a/c")]]);
     assert!(cousins.check(&tree).unwrap_err().contains("no siblings"));
-    let twice = Plan::of(
-        &tree,
-        vec![vec![part("a")], vec![part("a/c")], vec![part("d")]],
-    );
+    let twice = Plan::of(&tree, vec![vec![part("a")], vec![part("a/c")], vec![part("d")]]);
     assert!(twice.check(&tree).is_err());
 }
 

@@ -88,16 +88,9 @@ impl TopicTree {
         };
         let (mut messages, mut bytes) = (0u64, 0u64);
         for (row, volume) in volumes.into_iter().enumerate() {
-            TopicTree::check(volume.topic).map_err(|why| Error::Topic {
-                row,
-                topic: text(volume.topic),
-                why,
-            })?;
+            TopicTree::check(volume.topic).map_err(|why| Error::Topic { row, topic: text(volume.topic), why })?;
             if row > 0 && tree.topic(row - 1) >= volume.topic {
-                return Err(Error::Order {
-                    row,
-                    topic: text(volume.topic),
-                });
+                return Err(Error::Order { row, topic: text(volume.topic) });
             }
             messages = messages.saturating_add(volume.messages);
             bytes = bytes.saturating_add(volume.bytes);
@@ -109,9 +102,7 @@ impl TopicTree {
             tree.volumes.push((volume.messages, volume.bytes));
         }
         if tree.volumes.len() > TOPICS_MAX {
-            return Err(Error::TooManyTopics {
-                topics: tree.volumes.len(),
-            });
+            return Err(Error::TooManyTopics { topics: tree.volumes.len() });
         }
         tree.sort_rows();
         tree.grow();
@@ -157,11 +148,7 @@ impl TopicTree {
         let mut before: &[u8] = &[];
         for (place, &row) in self.order.iter().enumerate() {
             let topic = self.topic(row as usize);
-            let shared = if place == 0 {
-                0
-            } else {
-                levels_shared(before, topic)
-            };
+            let shared = if place == 0 { 0 } else { levels_shared(before, topic) };
             close(&mut nodes, &mut path, shared + 1);
             for (depth, end) in level_ends(topic).enumerate().skip(shared) {
                 let parent = path[depth];
@@ -238,9 +225,7 @@ impl TopicTree {
     #[must_use]
     pub fn level(&self, node: NodeId) -> &[u8] {
         let name = self.name(node);
-        name.iter()
-            .rposition(|b| *b == b'/')
-            .map_or(name, |slash| &name[slash + 1..])
+        name.iter().rposition(|b| *b == b'/').map_or(name, |slash| &name[slash + 1..])
     }
 
     /// Levels above and including the node: the root has none.
@@ -320,18 +305,14 @@ impl TopicTree {
     /// The node of a name; the empty name is the first level if topics start with a slash, never the root.
     #[must_use]
     pub fn find(&self, name: &[u8]) -> Option<NodeId> {
-        let place = self
-            .order
-            .partition_point(|row| tree_order(self.topic(*row as usize), name) == Ordering::Less);
+        let place = self.order.partition_point(|row| tree_order(self.topic(*row as usize), name) == Ordering::Less);
         let topic = self.topic(*self.order.get(place)? as usize);
         let levels = level_ends(name).count();
         if levels > TOPIC_LEVELS_MAX || levels_shared(topic, name) < levels {
             return None;
         }
         // That topic opened the node, and every other node that begins with it: one below the other, in a row.
-        let top = self
-            .nodes
-            .partition_point(|node| (node.first as usize) < place);
+        let top = self.nodes.partition_point(|node| (node.first as usize) < place);
         let node = top + levels - usize::from(self.nodes[top].depth);
         Some(NodeId(node as u32))
     }
@@ -353,12 +334,7 @@ fn close(nodes: &mut [Node], path: &mut Vec<u32>, keep: usize) {
         let Some(node) = path.pop() else { break };
         nodes[node as usize].end = end;
         if let Some(above) = path.last() {
-            let Node {
-                topics,
-                bytes,
-                messages,
-                ..
-            } = nodes[node as usize];
+            let Node { topics, bytes, messages, .. } = nodes[node as usize];
             let above = &mut nodes[*above as usize];
             above.topics += topics;
             above.bytes += bytes;
@@ -369,11 +345,7 @@ fn close(nodes: &mut [Node], path: &mut Vec<u32>, keep: usize) {
 
 /// Where each level of a topic ends.
 fn level_ends(topic: &[u8]) -> impl Iterator<Item = usize> + '_ {
-    let slashes = topic
-        .iter()
-        .enumerate()
-        .filter(|(_, b)| **b == b'/')
-        .map(|(at, _)| at);
+    let slashes = topic.iter().enumerate().filter(|(_, b)| **b == b'/').map(|(at, _)| at);
     slashes.chain(std::iter::once(topic.len()))
 }
 

@@ -26,14 +26,8 @@ const EXACT_NODES_MAX: usize = 10_000;
 
 /// The bundles for an aim, at the lowest limit the budget allows.
 pub(super) fn bundles(tree: &TopicTree, demand: &Demand, budget: &Budget, aim: Aim) -> Vec<Bundle> {
-    let mut search = Search {
-        tree,
-        demand,
-        aim,
-        limit: 0.0,
-        bytes_max: budget.store_bytes_max,
-        orders: vec![None; tree.len()],
-    };
+    let mut search =
+        Search { tree, demand, aim, limit: 0.0, bytes_max: budget.store_bytes_max, orders: vec![None; tree.len()] };
     let most = budget.stores_max;
     // No read is beyond this limit, so that only the largest size makes stores.
     let loosest = tree.bytes(NodeId::ROOT) as f64 * 2.0 + 2.0;
@@ -48,18 +42,11 @@ pub(super) fn bundles(tree: &TopicTree, demand: &Demand, budget: &Budget, aim: A
             break;
         }
         search.limit = (good * bad).sqrt();
-        if search.stores(most) <= most {
-            good = search.limit
-        } else {
-            bad = search.limit
-        }
+        if search.stores(most) <= most { good = search.limit } else { bad = search.limit }
     }
     search.limit = good;
     let bundles = search.collect();
-    let budget = Budget {
-        store_bytes_max: search.bytes_max,
-        ..*budget
-    };
+    let budget = Budget { store_bytes_max: search.bytes_max, ..*budget };
     Polish::new(tree, demand, &budget, bundles).fill_only()
 }
 
@@ -97,10 +84,7 @@ struct Fill {
 
 impl Fill {
     fn with(self, other: Fill) -> Fill {
-        Fill {
-            bytes: self.bytes + other.bytes,
-            least: self.least.min(other.least),
-        }
+        Fill { bytes: self.bytes + other.bytes, least: self.least.min(other.least) }
     }
 }
 
@@ -120,10 +104,7 @@ impl Search<'_> {
     }
 
     fn is_split(&self, node: NodeId) -> bool {
-        let whole = Fill {
-            bytes: self.tree.bytes(node),
-            least: self.demand.least(node),
-        };
+        let whole = Fill { bytes: self.tree.bytes(node), least: self.demand.least(node) };
         !self.tree.is_leaf(node) && !self.keeps(whole)
     }
 
@@ -135,19 +116,10 @@ impl Search<'_> {
         let node = item.part.node;
         match item.part.extent {
             Extent::Own => {
-                let bytes = self
-                    .tree
-                    .row(node)
-                    .map_or(0, |row| self.tree.row_bytes(row));
-                Fill {
-                    bytes,
-                    least: self.demand.least_own(self.tree, node),
-                }
+                let bytes = self.tree.row(node).map_or(0, |row| self.tree.row_bytes(row));
+                Fill { bytes, least: self.demand.least_own(self.tree, node) }
             }
-            _ => Fill {
-                bytes: self.tree.bytes(node),
-                least: self.demand.least(node),
-            },
+            _ => Fill { bytes: self.tree.bytes(node), least: self.demand.least(node) },
         }
     }
 
@@ -168,10 +140,7 @@ impl Search<'_> {
             true
         });
         if split.is_empty() {
-            return vec![Bundle::new(
-                None,
-                vec![Item::whole(self.tree, self.demand, NodeId::ROOT)],
-            )];
+            return vec![Bundle::new(None, vec![Item::whole(self.tree, self.demand, NodeId::ROOT)])];
         }
         let mut bundles = Vec::new();
         for node in split {
@@ -200,11 +169,7 @@ impl Search<'_> {
             if !found(node, bundles) {
                 return;
             }
-            let below: Vec<NodeId> = self
-                .items(node, 0)
-                .iter()
-                .filter_map(|entry| entry.item.inner())
-                .collect();
+            let below: Vec<NodeId> = self.items(node, 0).iter().filter_map(|entry| entry.item.inner()).collect();
             open.extend(below.into_iter().filter(|child| self.is_split(*child)));
         }
     }
@@ -214,9 +179,7 @@ impl Search<'_> {
         self.order(node);
         if self.tree.len() <= EXACT_NODES_MAX {
             let items = self.items(node, 0).iter().enumerate();
-            let whole = items
-                .filter(|(_, entry)| self.is_whole(&entry.item))
-                .map(|(place, _)| place);
+            let whole = items.filter(|(_, entry)| self.is_whole(&entry.item)).map(|(place, _)| place);
             let whole: Vec<usize> = whole.take(EXACT_ITEMS_MAX + 1).collect();
             if whole.len() <= EXACT_ITEMS_MAX {
                 return self.pack_exactly(node, &whole);
@@ -224,21 +187,13 @@ impl Search<'_> {
         }
         let tries = self.orders[node.at()].as_ref().map_or(0, Vec::len);
         let packed = (0..tries).map(|order| self.pack_in(node, order));
-        packed
-            .min_by_key(|packed| packed.bundles)
-            .unwrap_or_default()
+        packed.min_by_key(|packed| packed.bundles).unwrap_or_default()
     }
 
     /// The fewest bundles there can be, by trying all sets of the items at the places.
     fn pack_exactly(&self, node: NodeId, places: &[usize]) -> Packed {
         let sets = 1usize << places.len();
-        let mut fill = vec![
-            Fill {
-                bytes: 0,
-                least: u64::MAX
-            };
-            sets
-        ];
+        let mut fill = vec![Fill { bytes: 0, least: u64::MAX }; sets];
         // The number of bundles a set needs, and the last of them.
         let mut best = vec![(0u32, 0usize); sets];
         for set in 1..sets {
@@ -256,17 +211,12 @@ impl Search<'_> {
                 part = (part - 1) & others;
             }
         }
-        let mut packed = Packed {
-            bundles: best[sets - 1].0,
-            ..Packed::default()
-        };
+        let mut packed = Packed { bundles: best[sets - 1].0, ..Packed::default() };
         let (mut set, mut bundle) = (sets - 1, 0);
         while set > 0 {
             let taken = best[set].1;
             let chosen = (0..places.len()).filter(|at| taken >> at & 1 == 1);
-            packed
-                .placed
-                .extend(chosen.map(|at| (places[at]..places[at] + 1, bundle)));
+            packed.placed.extend(chosen.map(|at| (places[at]..places[at] + 1, bundle)));
             set ^= taken;
             bundle += 1;
         }
@@ -275,23 +225,14 @@ impl Search<'_> {
 
     fn pack_in(&self, node: NodeId, order: usize) -> Packed {
         let mut open: Vec<(Fill, u32)> = Vec::new();
-        let mut packed = Packed {
-            order,
-            ..Packed::default()
-        };
+        let mut packed = Packed { order, ..Packed::default() };
         for (places, fill) in self.stretches(self.items(node, order)) {
-            let small = self.keeps(Fill {
-                bytes: fill.bytes.saturating_mul(STRETCH),
-                ..fill
-            });
+            let small = self.keeps(Fill { bytes: fill.bytes.saturating_mul(STRETCH), ..fill });
             if small {
                 // What has no room for a small stretch is as good as full.
                 open.retain(|(open, _)| self.keeps(open.with(fill)));
             }
-            let bundle = match open
-                .iter_mut()
-                .find(|(open, _)| self.keeps(open.with(fill)))
-            {
+            let bundle = match open.iter_mut().find(|(open, _)| self.keeps(open.with(fill))) {
                 Some((open, bundle)) => {
                     *open = open.with(fill);
                     *bundle
@@ -320,10 +261,7 @@ impl Search<'_> {
             }
             if let Some((places, last)) = stretches.last_mut() {
                 let both = last.with(*fill);
-                let many = Fill {
-                    bytes: both.bytes.saturating_mul(STRETCH),
-                    ..both
-                };
+                let many = Fill { bytes: both.bytes.saturating_mul(STRETCH), ..both };
                 if places.end == place && self.keeps(many) {
                     *last = both;
                     places.end += 1;
@@ -336,10 +274,7 @@ impl Search<'_> {
     }
 
     fn items(&self, node: NodeId, order: usize) -> &[Entry] {
-        self.orders[node.at()]
-            .as_ref()
-            .and_then(|orders| orders.get(order))
-            .map_or(&[], |items| items)
+        self.orders[node.at()].as_ref().and_then(|orders| orders.get(order)).map_or(&[], |items| items)
     }
 
     /// Sorts the items as they are packed: largest first for bytes; for a ratio by what their hardest
@@ -351,10 +286,7 @@ impl Search<'_> {
         }
         let entries: Vec<Entry> = items_of(self.tree, self.demand, node)
             .into_iter()
-            .map(|item| Entry {
-                item,
-                fill: self.fill_of(&item),
-            })
+            .map(|item| Entry { item, fill: self.fill_of(&item) })
             .collect();
         let sorted = |by: fn(&Fill) -> (u64, u64)| {
             let mut sorted: Box<[Entry]> = entries.as_slice().into();
@@ -365,11 +297,7 @@ impl Search<'_> {
         let by_least = |fill: &Fill| (fill.least, fill.bytes);
         let orders = match self.aim {
             _ if entries.len() <= ORDERS_ITEMS_MAX => {
-                vec![
-                    sorted(by_bytes),
-                    sorted(by_least),
-                    sorted(|fill| (u64::MAX - fill.least, fill.bytes)),
-                ]
+                vec![sorted(by_bytes), sorted(by_least), sorted(|fill| (u64::MAX - fill.least, fill.bytes))]
             }
             Aim::RatioWorst => vec![sorted(by_least)],
             _ => vec![sorted(by_bytes)],

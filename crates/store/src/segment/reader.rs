@@ -269,7 +269,7 @@ impl SegmentReader {
             return Turn::Tell(Step::End { through: self.next.saturating_sub(1) });
         };
         if let Some(missing) = table.missing_at(self.next).filter(|_| self.not_before.is_none()) {
-            self.next = missing.last.saturating_add(1);
+            self.next = missing.last + 1;
             return Turn::Tell(Step::Damaged(missing.clone()));
         }
         let stage = if info.trailer.is_some() && !everything { Stage::Choose } else { Stage::Place };
@@ -286,11 +286,12 @@ impl SegmentReader {
 
     /// Goes to the segment behind, or tells that there is none.
     fn leave(&mut self, table: &SegmentTable, info: &SegmentInfo) -> Turn {
+        // Its last batch may hold nothing and still tell how far numbers were given.
+        self.next = self.next.max(info.last_sequence + 1);
         let sealed = info.trailer.is_some() || table.after(info.number).is_some();
         if !sealed {
             return Turn::Tell(Step::End { through: self.next.saturating_sub(1) });
         }
-        self.next = self.next.max(info.last_sequence.saturating_add(1));
         if table.after(info.number).is_none() {
             return Turn::Tell(Step::End { through: self.next - 1 });
         }
@@ -395,14 +396,14 @@ impl SegmentReader {
                 Err(_) => return self.bad_batch(header.end()),
             };
             if let Some(time) = self.not_before.take() {
-                self.next = self.next.max(first_at(&records, time).unwrap_or(header.last_sequence().saturating_add(1)));
+                self.next = self.next.max(first_at(&records, time).unwrap_or(header.last_sequence() + 1));
             }
             let whole = header.messages_only() && !voids.overlaps(header.first_sequence(), header.last_sequence());
             let whole = whole && self.next <= header.first_sequence();
             let (last, place) = (header.last_sequence(), (at.segment, at.offset, header.file_bytes()));
             self.open = Some(Open { records, at: 0, last, place, whole });
         } else if self.not_before.is_some() || header.records_count() > 0 {
-            self.next = self.next.max(header.last_sequence().saturating_add(1));
+            self.next = self.next.max(header.last_sequence() + 1);
         }
         at.before = Some((header.number(), header.checksum()));
         (at.offset, at.last) = (header.end(), header.last_sequence());
@@ -447,14 +448,14 @@ impl SegmentReader {
             segment: info.number,
             offset: at.offset,
             bytes: to - at.offset,
-            first: at.last.saturating_add(1),
+            first: at.last + 1,
             last,
         };
         (at.offset, at.before, at.last, at.stage) = (to, None, at.last.max(last), Stage::Batches);
         if damage.last < self.next || damage.first > damage.last {
             return Turn::On;
         }
-        self.next = damage.last.saturating_add(1);
+        self.next = damage.last + 1;
         Turn::Tell(Step::Damaged(damage))
     }
 
@@ -465,7 +466,7 @@ impl SegmentReader {
             let bytes = open.records.len();
             out.bytes += bytes;
             out.slices.push(open.records.clone());
-            self.next = open.last.saturating_add(1);
+            self.next = open.last + 1;
             self.open = None;
             return bytes;
         }
@@ -496,7 +497,7 @@ impl SegmentReader {
                 push(std::mem::replace(&mut run, start..start + bytes));
             }
             open.at += bytes;
-            self.next = self.next.max(sequence.saturating_add(1));
+            self.next = self.next.max(sequence + 1);
             if open.at - from >= SLICE_BYTES {
                 break;
             }
@@ -511,7 +512,7 @@ impl SegmentReader {
             self.waiting = Some(Step::Damaged(damage));
         }
         if !parsed || open.at == open.records.len() {
-            self.next = self.next.max(open.last.saturating_add(1));
+            self.next = self.next.max(open.last + 1);
             self.open = None;
         }
         walked

@@ -158,7 +158,7 @@ impl Builder {
         self.open_batch().names.push(NewName { kind, id, name });
     }
 
-    /// Appends one publisher's records; tells each topic, record bytes and sequence.
+    /// Appends one publisher's records; tells each topic, payload bytes and sequence.
     pub fn append(
         &mut self,
         run: Run,
@@ -188,13 +188,14 @@ impl Builder {
             if publish.atomic && last > 0 {
                 let mark = (u16::from(index == 0) * record::FLAG_ATOMIC_FIRST)
                     | (u16::from(index == last) * record::FLAG_ATOMIC_LAST);
-                header.flags.set(header.flags.get() | mark);
+                let others = header.flags.get() & !(record::FLAG_ATOMIC_FIRST | record::FLAG_ATOMIC_LAST);
+                header.flags.set(others | mark);
             }
-            let bytes = header.record_bytes();
-            each(topic, bytes as u32, sequence);
             if !bit(&self.named, topic) && unnamed.last() != Some(&topic) {
                 unnamed.push(topic);
             }
+            let bytes = header.record_bytes();
+            each(topic, u32::try_from(bytes).expect("a record fits a batch"), sequence);
             rest = &mut rest[bytes..];
             sequence = sequence.next();
         }

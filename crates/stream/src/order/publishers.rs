@@ -194,11 +194,11 @@ impl Publishers {
             None => self.admit(name)?,
         };
         let publisher = self.table.get_mut(&id).expect("by_name names entries of the table");
-        // A number that was consumed already is a retry: it is judged when it comes. Only where the epoch was closed the
-        // numbers behind the last stored one were not used up, and are given back.
-        let given_back = publisher.closed && next > publisher.stored;
-        if next > publisher.last || given_back {
+        // At or below what is stored it goes on as it was: its publisher is about to ask again. Above, what was consumed without a
+        // message may be named anew.
+        if next > publisher.stored {
             publisher.last = next - 1;
+            publisher.floor = publisher.floor.min(next);
         }
         publisher.epoch += 1;
         publisher.closed = false;
@@ -232,15 +232,14 @@ impl Publishers {
         }
     }
 
-    /// Voided numbers, and all behind them, are due again in the next epoch: nothing was stored under them.
     pub fn void(&mut self, id: u32, ranges: &[(Sequence, Sequence)]) {
         let Some(publisher) = self.table.get_mut(&id) else { return };
         publisher.closed = true;
-        let voided = publisher.runs.iter().filter_map(|run| first_void(run, ranges)).min();
-        if let Some(voided) = voided {
-            publisher.last = publisher.last.min(voided - 1);
-            publisher.forget_from(voided);
-        }
+        // An entry is void as a whole, but a remembered run may join several entries.
+        let runs = std::mem::take(&mut publisher.runs);
+        publisher.runs = runs.into_iter().flat_map(|run| without(run, ranges)).collect();
+        publisher.remembered = publisher.runs.iter().map(|run| u64::from(run.messages)).sum();
+        publisher.stored = publisher.runs.back().map_or(0, |run| run.first + u64::from(run.messages) - 1);
     }
 
     pub fn skip(&mut self, key: PublisherKey, epoch: u32, next: u64) -> Result<u32, VerdictKind> {
@@ -352,21 +351,6 @@ impl Publisher {
         (until - wanted, VerdictKind::NotStored)
     }
 
-    fn forget_from(&mut self, number: u64) {
-        while let Some(run) = self.runs.back_mut()
-            && run.first + u64::from(run.messages) > number
-        {
-            let kept = number.saturating_sub(run.first);
-            self.remembered -= u64::from(run.messages) - kept;
-            if kept > 0 {
-                run.messages = u32::try_from(kept).expect("a part of a run");
-                break;
-            }
-            self.runs.pop_back();
-        }
-        self.stored = self.runs.back().map_or(0, |run| run.first + u64::from(run.messages) - 1);
-    }
-
     fn remember(&mut self, run: WindowRun, window: u64) {
         self.remembered += u64::from(run.messages);
         match self.runs.back_mut() {
@@ -389,9 +373,22 @@ impl Publisher {
     }
 }
 
-/// The publisher sequence of a run's first message that lies in one of the ranges.
-fn first_void(run: &WindowRun, ranges: &[(Sequence, Sequence)]) -> Option<u64> {
+/// What is left of a run when ascending ranges of sequences are taken out.
+fn without(run: WindowRun, ranges: &[(Sequence, Sequence)]) -> Vec<WindowRun> {
+    let mut left = Vec::new();
+    let mut at = run.sequence.0;
     let end = run.sequence.0 + u64::from(run.messages);
-    let touched = ranges.iter().filter(|(first, last)| last.0 >= run.sequence.0 && first.0 < end);
-    touched.map(|(first, _)| run.first + first.0.saturating_sub(run.sequence.0)).min()
+    let mut keep = |from: u64, to: u64| {
+        if from < to {
+            let first = run.first + (from - run.sequence.0);
+            let messages = u32::try_from(to - from).expect("a part of a run");
+            left.push(WindowRun { first, sequence: Sequence(from), messages });
+        }
+    };
+    for (first, last) in ranges.iter().filter(|(first, last)| last.0 >= run.sequence.0 && first.0 < end) {
+        keep(at, first.0);
+        at = at.max(last.0 + 1);
+    }
+    keep(at, end);
+    left
 }

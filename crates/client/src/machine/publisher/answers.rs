@@ -22,12 +22,7 @@ pub(crate) enum Replied {
 
 impl Publisher {
     /// The server answered consecutive messages.
-    pub(crate) fn reply(
-        &mut self,
-        reply: &Reply,
-        now: Duration,
-        events: &mut VecDeque<Event>,
-    ) -> Result<Replied> {
+    pub(crate) fn reply(&mut self, reply: &Reply, now: Duration, events: &mut VecDeque<Event>) -> Result<Replied> {
         if self.is_over() {
             return Ok(Replied::Fine);
         }
@@ -50,11 +45,7 @@ impl Publisher {
                 false => Some(reply),
             };
             if let Some(decides) = decides {
-                let taken = if front.atomic {
-                    front.messages
-                } else {
-                    messages
-                };
+                let taken = if front.atomic { front.messages } else { messages };
                 let block = front.split_front(taken);
                 if front.messages == 0 {
                     self.flight.pop_front();
@@ -79,24 +70,13 @@ impl Publisher {
     }
 
     /// What becomes of messages that got this reply.
-    fn outcome(
-        &mut self,
-        block: Block,
-        reply: &Reply,
-        now: Duration,
-        events: &mut VecDeque<Event>,
-    ) -> Replied {
+    fn outcome(&mut self, block: Block, reply: &Reply, now: Duration, events: &mut VecDeque<Event>) -> Replied {
         let messages = block.messages;
         let sequence = reply.sequence;
         match reply.code {
             Code::Ok => {
                 let last = Sequence(sequence.0.saturating_add(u64::from(messages) - 1));
-                let ack = Ack {
-                    sequence,
-                    last,
-                    messages,
-                    level: reply.level,
-                };
+                let ack = Ack { sequence, last, messages, level: reply.level };
                 self.answer(&block, Ok(ack), events);
             }
             code if code.keeps_number() => {
@@ -133,11 +113,7 @@ impl Publisher {
     fn answer(&mut self, block: &Block, outcome: Result<Ack>, events: &mut VecDeque<Event>) {
         self.answered += u64::from(block.messages);
         self.unanswered_bytes -= block.records.len() as u64;
-        events.push_back(Event::Answered {
-            publisher: self.id,
-            messages: block.messages,
-            outcome,
-        });
+        events.push_back(Event::Answered { publisher: self.id, messages: block.messages, outcome });
     }
 
     pub(super) fn pause(&mut self, now: Duration, retry_after_ms: u32) {
@@ -160,12 +136,7 @@ impl Publisher {
     }
 
     /// The channel ended with an error.
-    pub(crate) fn channel_error(
-        &mut self,
-        error: &ErrorFrame,
-        now: Duration,
-        events: &mut VecDeque<Event>,
-    ) {
+    pub(crate) fn channel_error(&mut self, error: &ErrorFrame, now: Duration, events: &mut VecDeque<Event>) {
         self.at_server = false;
         let again = error.code.keeps_number() || matches!(error.code, Code::Failed | Code::Reopen);
         if again {
@@ -174,9 +145,7 @@ impl Publisher {
             return;
         }
         let error = match error.code {
-            Code::Fenced => Error::Fenced {
-                name: self.name.clone(),
-            },
+            Code::Fenced => Error::Fenced { name: self.name.clone() },
             _ => Error::refused(error),
         };
         self.fail(&error, events);

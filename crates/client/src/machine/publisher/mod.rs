@@ -20,8 +20,8 @@ use std::time::Duration;
 use arioso_stream::Sequence;
 use arioso_stream::record::{FLAG_ATOMIC_FIRST, FLAG_ATOMIC_LAST};
 use arioso_wire::{
-    AckLevel, Body, ClosePublisher, Condition, OpenPublisher, PublisherOpened, Text,
-    publish_prefix, publish_prefix_bytes,
+    AckLevel, Body, ClosePublisher, Condition, OpenPublisher, PublisherOpened, Text, publish_prefix,
+    publish_prefix_bytes,
 };
 use bytes::{Bytes, BytesMut};
 
@@ -158,29 +158,18 @@ impl Publisher {
     }
 
     /// Takes one message. The window was checked.
-    pub(crate) fn push(
-        &mut self,
-        topic: TopicId,
-        message: &Message<'_>,
-        record_bytes: usize,
-        block_bytes: usize,
-    ) {
-        let joins = self.tail.is_some_and(|tail| {
-            tail.level == message.level && self.buffer.len() + record_bytes <= block_bytes
-        });
+    pub(crate) fn push(&mut self, topic: TopicId, message: &Message<'_>, record_bytes: usize, block_bytes: usize) {
+        let joins = self
+            .tail
+            .is_some_and(|tail| tail.level == message.level && self.buffer.len() + record_bytes <= block_bytes);
         if message.condition.is_some() || !joins {
             self.seal();
         }
         self.push_record(topic, message, 0, record_bytes);
-        let condition = message.condition.map(|condition| Condition {
-            sequence: condition.newest,
-            filter: condition.filter.into(),
-        });
-        let tail = self.tail.get_or_insert(Tail {
-            first: self.next,
-            messages: 0,
-            level: message.level,
-        });
+        let condition = message
+            .condition
+            .map(|condition| Condition { sequence: condition.newest, filter: condition.filter.into() });
+        let tail = self.tail.get_or_insert(Tail { first: self.next, messages: 0, level: message.level });
         tail.messages += 1;
         self.next += 1;
         if condition.is_some() {
@@ -202,10 +191,9 @@ impl Publisher {
             self.push_record(*topic, message, flags, *record_bytes);
         }
         let (_, message, _) = &messages[0];
-        let condition = message.condition.map(|condition| Condition {
-            sequence: condition.newest,
-            filter: condition.filter.into(),
-        });
+        let condition = message
+            .condition
+            .map(|condition| Condition { sequence: condition.newest, filter: condition.filter.into() });
         self.tail = Some(Tail {
             first: self.next,
             messages: u32::try_from(messages.len()).expect("an atomic batch is bounded"),
@@ -281,8 +269,7 @@ impl Publisher {
     fn has_room(&self, messages: u32, bytes: usize, limits: &Limits) -> bool {
         let messages = self.flight_messages + u64::from(messages);
         let bytes = self.flight_bytes + bytes as u64;
-        self.flight.is_empty()
-            || (messages <= limits.window_messages && bytes <= limits.window_bytes)
+        self.flight.is_empty() || (messages <= limits.window_messages && bytes <= limits.window_bytes)
     }
 
     /// Writes what it has to say now, up to about `budget` bytes.
@@ -317,11 +304,7 @@ impl Publisher {
             self.start
         };
         self.opens = self.opens.saturating_add(1);
-        OpenPublisher {
-            next,
-            name: self.name.clone(),
-        }
-        .encode(self.id.0, out.buffer());
+        OpenPublisher { next, name: self.name.clone() }.encode(self.id.0, out.buffer());
         self.stage = Stage::Opening;
         self.at_server = true;
     }
@@ -375,11 +358,7 @@ impl Publisher {
     }
 
     /// The server opened it.
-    pub(crate) fn opened(
-        &mut self,
-        opened: &PublisherOpened,
-        events: &mut VecDeque<Event>,
-    ) -> Result<()> {
+    pub(crate) fn opened(&mut self, opened: &PublisherOpened, events: &mut VecDeque<Event>) -> Result<()> {
         if self.is_over() {
             return Ok(());
         }
@@ -439,11 +418,7 @@ impl Publisher {
         while left > 0 {
             let messages = u32::try_from(left).unwrap_or(u32::MAX);
             left -= u64::from(messages);
-            events.push_back(Event::Answered {
-                publisher: self.id,
-                messages,
-                outcome: Err(error.clone()),
-            });
+            events.push_back(Event::Answered { publisher: self.id, messages, outcome: Err(error.clone()) });
         }
         self.answered = self.next;
         self.unanswered_bytes = 0;
@@ -455,10 +430,7 @@ impl Publisher {
         self.tail = None;
         self.buffer = BytesMut::new();
         self.stage = Stage::Over(error.clone());
-        events.push_back(Event::PublisherOver {
-            publisher: self.id,
-            error: error.clone(),
-        });
+        events.push_back(Event::PublisherOver { publisher: self.id, error: error.clone() });
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -473,10 +445,7 @@ impl Publisher {
 
 /// Whether a frame of these records fits what the server takes.
 pub(crate) fn check_frame(bytes: usize, condition: Option<&str>, limits: &Limits) -> Result<()> {
-    let condition = condition.map(|filter| Condition {
-        sequence: Sequence::ZERO,
-        filter: filter.into(),
-    });
+    let condition = condition.map(|filter| Condition { sequence: Sequence::ZERO, filter: filter.into() });
     let frame_bytes = publish_prefix_bytes(condition.as_ref()) + bytes;
     if frame_bytes <= limits.frame_bytes {
         return Ok(());
