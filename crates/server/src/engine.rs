@@ -183,7 +183,10 @@ impl Engine {
 
     /// Whether an empty batch would tell something: records are durable that no batch says so of.
     pub fn wants_sync_mark(&self) -> bool {
-        !self.lost && self.in_flight.is_empty() && !self.order.has_pending() && self.synced_told < self.records_synced_to
+        !self.lost
+            && self.in_flight.is_empty()
+            && !self.order.has_pending()
+            && self.synced_told < self.records_synced_to
     }
 
     /// Whether the journal is lost.
