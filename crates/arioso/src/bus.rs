@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arioso_client::{Client, Options, Route, Subscribe};
 use arioso_journal::local::Recovered;
+use arioso_server::metrics::COUNTERS;
 use arioso_server::serving;
 use arioso_server::settings::Settings;
 use arioso_wire::{Begin, StatusRow};
@@ -126,6 +127,23 @@ impl Bus {
         Ok(Publisher::new(publisher, Arc::clone(&self.runtime)))
     }
 
+    /// Opens a named publisher whose first message has this publisher sequence, by the caller's own count from 1: what it
+    /// published under a number before is answered with its original sequence, and not stored again.
+    ///
+    /// ```
+    /// use arioso::{Bus, Message};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let bus = Bus::open(dir.path())?;
+    /// let first = bus.publisher(Some("sensor-7"))?.publish("sensors/7", Message::new(b"21.5"))?;
+    /// let retried = bus.publisher_at("sensor-7", 1)?.publish("sensors/7", Message::new(b"21.5"))?;
+    /// assert_eq!(first.sequence, retried.sequence);
+    /// # Ok::<(), arioso::Error>(())
+    /// ```
+    pub fn publisher_at(&self, name: &str, first: u64) -> Result<Publisher> {
+        let publisher = self.runtime.block_on(self.client().publisher_at(name, first))?;
+        Ok(Publisher::new(publisher, Arc::clone(&self.runtime)))
+    }
+
     /// Follows topics and subtrees from a place on. `until_end`: ends behind what was acknowledged when it began.
     pub fn subscribe<'a>(
         &self,
@@ -190,6 +208,13 @@ impl Bus {
     /// How the stream stands.
     pub fn status(&self) -> Result<StatusRow> {
         Ok(self.runtime.block_on(self.client().status())?)
+    }
+
+    /// What an embedded bus counts about itself, by the names that a server's `/metrics` has; `None` for a connected one.
+    pub fn counts(&self) -> Option<Vec<(&'static str, u64)>> {
+        let server = self.server.lock().clone()?;
+        let names = COUNTERS.iter().map(|(name, _, _)| *name);
+        Some(names.zip(server.node.counters.read()).collect())
     }
 
     /// Closes: what was published is answered; an embedded bus writes the mark of a clean stop.

@@ -17,16 +17,35 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Shows the whole bus on real files, in one process, explained as it goes
+    #[command(
+        after_help = "Examples:\n  arioso demo\n  arioso demo --tree /usr/share/doc\n  arioso demo --tree . --all --keep"
+    )]
+    Demo(DemoArgs),
+    /// The server that the demo kills
+    #[command(hide = true)]
+    DemoServer {
+        /// Data directory.
+        data: PathBuf,
+        /// Bytes of a segment.
+        segment_bytes: u64,
+    },
     /// Runs a server
-    #[command(after_help = "Examples:\n  arioso serve --data /var/lib/arioso\n  arioso serve --config arioso.toml --print-config")]
+    #[command(
+        after_help = "Examples:\n  arioso serve --data /var/lib/arioso\n  arioso serve --config arioso.toml --print-config"
+    )]
     Serve(ServeArgs),
     /// Publishes one message, or many from JSON lines
-    #[command(after_help = "Examples:\n  arioso pub orders/eu/4711 '{\"state\":\"paid\"}'\n  arioso pub --jsonl day.jsonl.zst\n  \
-                            some-program | arioso pub --jsonl -\n  arioso pub a/b x --publisher sensor-7\n  arioso pub a/b x --expect a/b=0")]
+    #[command(
+        after_help = "Examples:\n  arioso pub orders/eu/4711 '{\"state\":\"paid\"}'\n  arioso pub --jsonl day.jsonl.zst\n  \
+                            some-program | arioso pub --jsonl -\n  arioso pub a/b x --publisher sensor-7\n  arioso pub a/b x --expect a/b=0"
+    )]
     Pub(PubArgs),
     /// Follows topics and subtrees, from any place in the stream
-    #[command(after_help = "Examples:\n  arioso sub 'orders/**'\n  arioso sub 'orders/*/4711' news --from start --until-end\n  \
-                            arioso sub '**' --from @2026-01-31T08:00:00Z --count 10")]
+    #[command(
+        after_help = "Examples:\n  arioso sub 'orders/**'\n  arioso sub 'orders/*/4711' news --from start --until-end\n  \
+                            arioso sub '**' --from @2026-01-31T08:00:00Z --count 10"
+    )]
     Sub(SubArgs),
     /// Lists topics: topic, messages, bytes, last sequence
     #[command(after_help = "Examples:\n  arioso topics\n  arioso topics 'orders/**' --json")]
@@ -34,6 +53,17 @@ pub enum Verb {
     /// Lists or drops named publishers
     #[command(after_help = "Examples:\n  arioso publishers list\n  arioso publishers drop sensor-7")]
     Publishers(PublishersArgs),
+    /// Shows split plans of a topic tree side by side, as a table or on a page
+    Lab(arioso_lab::LabArgs),
+    /// Verifies every checksum of a data directory that no server has open, and lists what is in it
+    #[command(
+        after_help = "Exit status: 0 if everything is right (a torn tail after a crash is), 1 if anything is wrong.\n\n\
+                            Examples:\n  arioso inspect /var/lib/arioso\n  arioso inspect /var/lib/arioso --json"
+    )]
+    Inspect(InspectArgs),
+    /// Measures the bus on this machine, beside what the machine itself can do
+    #[command(subcommand, after_help = "Examples:\n  arioso bench publish\n  arioso bench replay --messages 500000")]
+    Bench(arioso_lab::Bench),
     /// Prints a completion script for a shell
     #[command(after_help = "Examples:\n  arioso completions bash > /etc/bash_completion.d/arioso")]
     Completions {
@@ -47,6 +77,30 @@ pub enum Verb {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
+}
+
+/// Flags of `demo`.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// Take the files below this directory [default: the Rust toolchain, /usr/share/doc or the current directory]
+    #[arg(long, value_name = "DIR")]
+    pub tree: Option<PathBuf>,
+    /// Take all of them, not only the first 20,000 files or 1 GiB
+    #[arg(long)]
+    pub all: bool,
+    /// Keep the data directory and say where it is
+    #[arg(long)]
+    pub keep: bool,
+}
+
+/// Flags of `inspect`.
+#[derive(Debug, Args)]
+pub struct InspectArgs {
+    /// Data directory
+    pub dir: PathBuf,
+    /// JSON lines instead of text
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Where the server is.

@@ -53,7 +53,8 @@ pub fn parse(line: &[u8], ignore_unknown: bool) -> Result<Line<'_>, String> {
         serde_json::from_str::<Raw>(text).map_err(wrong)?
     } else {
         let Strict { topic, payload, enc, ts, headers } = serde_json::from_str::<Strict>(text).map_err(|error| {
-            let hint = if error.to_string().contains("unknown field") { " (--ignore-unknown passes over others)" } else { "" };
+            let hint =
+                if error.to_string().contains("unknown field") { " (--ignore-unknown passes over others)" } else { "" };
             format!("{error}{hint}")
         })?;
         Raw { topic, payload, enc, ts, headers }
@@ -68,7 +69,9 @@ pub fn parse(line: &[u8], ignore_unknown: bool) -> Result<Line<'_>, String> {
             Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
             Cow::Owned(text) => Cow::Owned(text.into_bytes()),
         },
-        Some("b64") => Cow::Owned(STANDARD.decode(text.as_bytes()).map_err(|bad| format!("payload is not base64: {bad}"))?),
+        Some("b64") => {
+            Cow::Owned(STANDARD.decode(text.as_bytes()).map_err(|bad| format!("payload is not base64: {bad}"))?)
+        }
         Some(other) => return Err(format!("enc {other:?} is unknown: \"b64\" or no enc is wanted")),
     };
     Ok(Line { topic, payload, event_time: raw.ts })

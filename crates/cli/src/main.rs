@@ -2,7 +2,9 @@
 
 mod args;
 mod connect;
+mod demo;
 mod fail;
+mod inspect;
 mod jsonl;
 mod progress;
 mod publish;
@@ -28,17 +30,33 @@ fn main() -> ExitCode {
 
 fn run(verb: Verb) -> Done {
     match verb {
+        Verb::Demo(arguments) => demo::run(&arguments),
+        Verb::DemoServer { data, segment_bytes } => serve::run_for_demo(data, segment_bytes),
+        Verb::Inspect(arguments) => inspect::run(&arguments),
         Verb::Serve(arguments) => serve::run(&arguments),
         Verb::Pub(arguments) => publish::run(&arguments),
         Verb::Sub(arguments) => subscribe::run(&arguments),
         Verb::Topics(arguments) => topics::topics(&arguments),
         Verb::Publishers(arguments) => topics::publishers(&arguments),
+        Verb::Lab(arguments) => {
+            let options =
+                arioso_lab::LabOptions::try_from(arguments).map_err(|error| Failure::Use(error.to_string()))?;
+            arioso_lab::run(options, &mut io::stdout().lock()).map_err(Failure::new)
+        }
+        Verb::Bench(bench) => bench.run().map_err(bench_failure),
         Verb::Completions { shell } => {
             clap_complete::generate(shell, &mut args::command(), "arioso", &mut io::stdout());
             Ok(())
         }
         Verb::Man { out: None } => Ok(clap_mangen::Man::new(args::command()).render(&mut io::stdout())?),
         Verb::Man { out: Some(dir) } => manual(&dir),
+    }
+}
+
+fn bench_failure(error: arioso_lab::bench::Error) -> Failure {
+    match error {
+        arioso_lab::bench::Error::Use(text) => Failure::Use(text),
+        error => Failure::new(error),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use arioso_server::serving::{self, Addresses};
 use arioso_server::settings::{SETTINGS, Settings, setting};
@@ -30,7 +32,9 @@ fn settings(arguments: &ServeArgs) -> Result<Settings, Failure> {
                 toml::Value::Boolean(on) => on.to_string(),
                 other => {
                     let kind = other.type_str();
-                    return Err(Failure::Use(format!("{origin}: {key} is a {kind}; text, a number or a switch is wanted")));
+                    return Err(Failure::Use(format!(
+                        "{origin}: {key} is a {kind}; text, a number or a switch is wanted"
+                    )));
                 }
             };
             row.set(&mut settings, &value, &origin).map_err(bad)?;
@@ -67,16 +71,8 @@ pub fn run(arguments: &ServeArgs) -> Done {
         io::stdout().write_all(settings.to_toml().as_bytes())?;
         return Ok(());
     }
-    let filter = tracing_subscriber::EnvFilter::try_from_env("ARIOSO_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_target(false).init();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .thread_name("arioso")
-        .max_blocking_threads(32)
-        .enable_all()
-        .build()
-        .map_err(Failure::new)?;
-    runtime.block_on(async {
+    log_from("info");
+    runtime()?.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let stopping = async move {
@@ -88,6 +84,34 @@ pub fn run(arguments: &ServeArgs) -> Done {
         };
         serving::run(settings, stopping, ready).await.map_err(Failure::new)
     })
+}
+
+/// Runs a server on ports of the system's choice until standard input ends: it dies with whoever started it.
+pub fn run_for_demo(data: PathBuf, segment_bytes: u64) -> Done {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let settings = Settings { data, listen: any, http: any, segment_bytes, ..Settings::default() };
+    log_from("warn");
+    let (ended, mut end) = tokio::sync::mpsc::channel::<()>(1);
+    // Not a task: a read that blocks would keep the runtime from ending.
+    std::thread::Builder::new().name("arioso-stdin".into()).spawn(move || {
+        // However it ends, it ends.
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        drop(ended);
+    })?;
+    let stopping = async move {
+        end.recv().await;
+    };
+    runtime()?.block_on(async { serving::run(settings, stopping, ready).await.map_err(Failure::new) })
+}
+
+fn log_from(level: &str) {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("ARIOSO_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_target(false).init();
+}
+
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().thread_name("arioso").max_blocking_threads(32).enable_all().build()
 }
 
 /// Tells where the server listens: one JSON line on standard output, for whoever started it.

@@ -18,9 +18,9 @@ pub fn begin(text: &str) -> Result<Begin, Failure> {
         _ => {}
     }
     if let Some(time) = text.strip_prefix('@') {
-        let time: Timestamp = time
-            .parse()
-            .map_err(|error| Failure::Use(format!("--from {text:?}: {error}; such as @2026-01-31T08:00:00Z is wanted")))?;
+        let time: Timestamp = time.parse().map_err(|error| {
+            Failure::Use(format!("--from {text:?}: {error}; such as @2026-01-31T08:00:00Z is wanted"))
+        })?;
         return i64::try_from(time.as_nanosecond())
             .map(Begin::Time)
             .map_err(|_| Failure::Use(format!("--from {text:?}: years 1678 to 2261 can be told in nanoseconds")));

@@ -48,7 +48,11 @@ pub fn publishers(arguments: &PublishersArgs) -> Done {
                 let (name, id, epoch) = (publisher.name, publisher.id, publisher.epoch);
                 let (last, used) = (publisher.last, publisher.last_used);
                 if *json {
-                    writeln!(out, "{}", json!({ "name": name, "id": id, "epoch": epoch, "last": last, "last_used": used }))?;
+                    writeln!(
+                        out,
+                        "{}",
+                        json!({ "name": name, "id": id, "epoch": epoch, "last": last, "last_used": used })
+                    )?;
                 } else {
                     writeln!(out, "{name}\t{id}\t{epoch}\t{last}\t{used}")?;
                 }

@@ -35,9 +35,7 @@ pub enum Error {
     #[error("the connection was cut before the answer, an anonymous publisher can't ask again")]
     Unknown,
     /// The publisher's window has no room now.
-    #[error(
-        "busy: {messages} messages of {bytes} bytes are unanswered, the window is {messages_max} and {bytes_max}"
-    )]
+    #[error("busy: {messages} messages of {bytes} bytes are unanswered, the window is {messages_max} and {bytes_max}")]
     Busy {
         /// Messages unanswered.
         messages: u64,
@@ -143,19 +141,12 @@ impl Error {
 
     /// From a code alone.
     pub(crate) fn code(code: Code) -> Error {
-        Error::Refused {
-            code,
-            text: Text::from_static(code.text()),
-            detail_a: 0,
-            detail_b: 0,
-        }
+        Error::Refused { code, text: Text::from_static(code.text()), detail_a: 0, detail_b: 0 }
     }
 
     /// From what the server should not have done.
     pub(crate) fn protocol(what: impl Into<String>) -> Error {
-        Error::Protocol {
-            what: Text::from(what.into()),
-        }
+        Error::Protocol { what: Text::from(what.into()) }
     }
 
     /// Whether dialling again can't help: the next connection would end the same way.

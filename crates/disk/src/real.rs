@@ -48,6 +48,22 @@ impl RealDisk {
         RealDisk::open(root)
     }
 
+    /// Keeps every holder of [`Disk::lock`] out, and is kept out by one, without changing anything: for who only reads. Several
+    /// may hold it so. `None`: the lock's file is not there, so nobody ever held it.
+    pub fn lock_unchanged(&self, path: &str) -> Result<Option<Lock>> {
+        let operation = Operation::Lock;
+        let refuse = |error: io::Error| Error::io(operation, path, None, &error);
+        let file = match fs::File::open(self.file(operation, path)?) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(refuse)?,
+        };
+        match file.try_lock_shared() {
+            Ok(()) => Ok(Some(Lock::new(file))),
+            Err(TryLockError::WouldBlock) => Err(Error::Locked { path: path.to_owned(), holder: holder(&file) }),
+            Err(TryLockError::Error(error)) => Err(refuse(error)),
+        }
+    }
+
     /// The directory it was opened on.
     pub fn root(&self) -> &Path {
         &self.root

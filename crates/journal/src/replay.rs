@@ -158,9 +158,7 @@ impl ReplayVoids {
         let stop = if from < end {
             self.first_void(run, from, end, conditions, stored)
         } else {
-            self.told
-                .first_at_or_above(run.first.0)
-                .map_or(end, |first| first.min(end))
+            self.told.first_at_or_above(run.first.0).map_or(end, |first| first.min(end))
         };
         if stop > run.first.0 {
             let newest = run.first_publisher_sequence + (stop - 1 - run.first.0);
@@ -189,10 +187,7 @@ impl ReplayVoids {
         if from == run.first.0 && !self.has_predecessor(run, stored) {
             return from;
         }
-        let told = self
-            .told
-            .first_at_or_above(from)
-            .map_or(end, |first| first.min(end));
+        let told = self.told.first_at_or_above(from).map_or(end, |first| first.min(end));
         let mut conditions = conditions.iter().filter(|c| c.sequence.0 >= from);
         let failed = conditions.find(|condition| !self.holds(condition, from));
         failed.map_or(told, |condition| told.min(condition.sequence.0))
@@ -246,9 +241,7 @@ impl Told {
         let mut told: Vec<SequenceRange> = Vec::new();
         for range in ranges {
             match told.last_mut() {
-                Some(last) if range.first <= last.last.next() => {
-                    last.last = last.last.max(range.last)
-                }
+                Some(last) if range.first <= last.last.next() => last.last = last.last.max(range.last),
                 _ => told.push(range),
             }
         }
@@ -273,14 +266,7 @@ mod tests {
     use super::*;
 
     fn run(publisher: u32, sequence: u64, messages: u32, before: u64) -> Run {
-        Run {
-            publisher,
-            epoch: 1,
-            first_publisher_sequence: before + 1,
-            messages,
-            before,
-            first: Sequence(sequence),
-        }
+        Run { publisher, epoch: 1, first_publisher_sequence: before + 1, messages, before, first: Sequence(sequence) }
     }
 
     fn batch(number: u64, runs: &[Run]) -> BatchSummary {
@@ -293,18 +279,12 @@ mod tests {
     }
 
     fn conditional(mut batch: BatchSummary, sequence: u64, named: u64) -> BatchSummary {
-        batch.conditions.push(Condition {
-            sequence: Sequence(sequence),
-            named: Sequence(named),
-        });
+        batch.conditions.push(Condition { sequence: Sequence(sequence), named: Sequence(named) });
         batch
     }
 
     fn range(first: u64, last: u64) -> SequenceRange {
-        SequenceRange {
-            first: Sequence(first),
-            last: Sequence(last),
-        }
+        SequenceRange { first: Sequence(first), last: Sequence(last) }
     }
 
     fn voids(batches: &[BatchSummary], settled_to: u64) -> Vec<(u64, u64)> {
@@ -335,9 +315,8 @@ mod tests {
     #[test]
     fn what_was_stored_at_or_below_settled_to_is_a_predecessor() {
         let batches = [batch(9, &[run(1, 60, 2, 4), run(2, 62, 1, 9)])];
-        let set = replay_voids(&batches, Some(BatchNumber(7)), Sequence(50), |publisher| {
-            if publisher == 1 { 4 } else { 8 }
-        });
+        let set =
+            replay_voids(&batches, Some(BatchNumber(7)), Sequence(50), |publisher| if publisher == 1 { 4 } else { 8 });
         assert_eq!(set.ranges, [range(62, 62)]);
         // Without a batch missing, the books that do not know a publisher prove nothing.
         let set = replay_voids(&batches, Some(BatchNumber(8)), Sequence(50), |_| 0);

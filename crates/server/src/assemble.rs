@@ -55,7 +55,12 @@ pub fn groups(settings: &Settings) -> Result<Groups, arioso_journal::Error> {
 }
 
 /// A bus without threads: the node, and the tip's writer for its log.
-pub fn assemble(settings: Settings, disk: Arc<dyn Disk>, hash_seed: u64, found: Found) -> Result<(Arc<Node>, TipWriter), arioso_journal::Error> {
+pub fn assemble(
+    settings: Settings,
+    disk: Arc<dyn Disk>,
+    hash_seed: u64,
+    found: Found,
+) -> Result<(Arc<Node>, TipWriter), arioso_journal::Error> {
     let groups = groups(&settings)?;
     let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let window = settings.remembered_messages();

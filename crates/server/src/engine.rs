@@ -18,16 +18,14 @@ use arioso_journal::{
     Reply, Room, SequenceRange, VoidSet, group_of,
 };
 use arioso_store::batch::{BatchParts, NamesBuilder};
+use arioso_stream::Sequence;
 use arioso_stream::filter::Filter;
 use arioso_stream::names::Names;
-use arioso_stream::order::{
-    Batch, Holder, OpenRefused, Opened, Order, Publish, PublisherKey, Verdict, VerdictKind,
-};
+use arioso_stream::order::{Batch, Holder, OpenRefused, Opened, Order, Publish, PublisherKey, Verdict, VerdictKind};
 use arioso_stream::topic::TopicId;
-use arioso_stream::Sequence;
 use arioso_wire::Code;
-use std::collections::HashMap;
 use parking_lot::RwLock;
+use std::collections::HashMap;
 
 use crate::mailbox::{Address, Mail, Mailbox};
 
@@ -144,10 +142,9 @@ impl Engine {
     /// Publishers, by channel and epoch, that the session holds no more.
     pub fn release_publishers(&mut self, session: u32, publishers: impl Iterator<Item = (u16, PublisherKey, u32)>) {
         for (channel, key, epoch) in publishers {
-            let held = self
-                .order
-                .publisher(key)
-                .is_some_and(|publisher| publisher.epoch == epoch && publisher.holder == Some(holder(session, channel)));
+            let held = self.order.publisher(key).is_some_and(|publisher| {
+                publisher.epoch == epoch && publisher.holder == Some(holder(session, channel))
+            });
             if held {
                 self.order.release(key);
             }
@@ -186,7 +183,10 @@ impl Engine {
 
     /// Whether an empty batch would tell something: records are durable that no batch says so of.
     pub fn wants_sync_mark(&self) -> bool {
-        !self.lost && self.in_flight.is_empty() && !self.order.has_pending() && self.synced_told < self.records_synced_to
+        !self.lost
+            && self.in_flight.is_empty()
+            && !self.order.has_pending()
+            && self.synced_told < self.records_synced_to
     }
 
     /// Whether the journal is lost.
@@ -219,7 +219,14 @@ impl Engine {
     }
 
     /// Names the next publisher sequence; done when the reply [`About::Skip`] says so.
-    pub fn skip(&mut self, now: i64, address: Address, key: PublisherKey, epoch: u32, next: u64) -> Result<(), Refused> {
+    pub fn skip(
+        &mut self,
+        now: i64,
+        address: Address,
+        key: PublisherKey,
+        epoch: u32,
+        next: u64,
+    ) -> Result<(), Refused> {
         self.admit(256)?;
         let note = self.order.skip(now, key, epoch, next).map_err(|kind| self.refused(kind))?;
         let group = self.group(key);
@@ -230,8 +237,7 @@ impl Engine {
     /// Forgets a publisher; done when the reply [`About::Drop`] says so.
     pub fn drop_publisher(&mut self, now: i64, address: Address, name: &str) -> Result<(), Refused> {
         self.admit(256)?;
-        let note =
-            self.order.drop_publisher(now, name).ok_or(Refused { code: Code::NoSuchPublisher, detail: 0 })?;
+        let note = self.order.drop_publisher(now, name).ok_or(Refused { code: Code::NoSuchPublisher, detail: 0 })?;
         self.control(address, 0, (NO_PUBLISHER, 0, Group::OWN), note);
         Ok(())
     }

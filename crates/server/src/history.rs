@@ -45,13 +45,16 @@ pub enum Supplied {
     Chosen(bool),
 }
 
+/// Segment, incarnation, file.
+type OpenFile = (u64, u64, Arc<dyn File>);
+
 /// The segments and their files.
 pub struct History {
     disk: Arc<dyn Disk>,
     table: RwLock<SegmentTable>,
     voids: RwLock<Voids>,
-    /// Segment, incarnation, file; the last used last.
-    files: Mutex<VecDeque<(u64, u64, Arc<dyn File>)>>,
+    /// The last used last.
+    files: Mutex<VecDeque<OpenFile>>,
 }
 
 impl History {

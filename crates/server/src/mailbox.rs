@@ -49,7 +49,12 @@ impl Address {
             3 => About::Drop,
             other => panic!("{other} is no kind of answer"),
         };
-        Address { session: (tag >> 32) as u32, channel: (tag >> 16 & 0xffff) as u16, tenant: (tag >> 8 & 0xff) as u8, about }
+        Address {
+            session: (tag >> 32) as u32,
+            channel: (tag >> 16 & 0xffff) as u16,
+            tenant: (tag >> 8 & 0xff) as u8,
+            about,
+        }
     }
 }
 

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arioso_disk::Disk;
-use arioso_journal::local::{Local, LocalOptions, LocalReplay, NewStream, Recovered, RecoveredTopic};
 use arioso_journal::BatchNumber;
+use arioso_journal::local::{Local, LocalOptions, LocalReplay, NewStream, Recovered, RecoveredTopic};
 use arioso_journal::replay::{BatchSummary, replay_voids};
 use arioso_store::batch::BatchHeader;
 use arioso_store::publishers::Publishers;
@@ -32,14 +32,14 @@ pub enum OpenError {
         /// The data directory.
         data: PathBuf,
         /// What is wrong.
-        source: arioso_journal::Error,
+        source: Box<arioso_journal::Error>,
     },
     /// A setting.
     #[error(transparent)]
-    Setting(#[from] crate::settings::SettingError),
+    Setting(#[from] Box<crate::settings::SettingError>),
     /// The reply groups.
     #[error(transparent)]
-    Groups(arioso_journal::Error),
+    Groups(Box<arioso_journal::Error>),
     /// The directory.
     #[error(transparent)]
     Disk(#[from] arioso_disk::Error),
@@ -137,7 +137,7 @@ pub struct Opened {
 
 /// Opens the directory behind `disk`; makes a stream in an empty one.
 pub fn open(settings: Settings, disk: Arc<dyn Disk>, chance: Chance) -> Result<Opened, OpenError> {
-    settings.check()?;
+    settings.check().map_err(Box::new)?;
     let options = LocalOptions {
         new_stream: Some(NewStream { id: chance.stream_id, name: settings.stream_name.clone(), now: chance.now }),
         segment_bytes: settings.segment_bytes,
@@ -146,7 +146,7 @@ pub fn open(settings: Settings, disk: Arc<dyn Disk>, chance: Chance) -> Result<O
         ..LocalOptions::default()
     };
     let data = settings.data.clone();
-    let journal = |source| OpenError::Journal { data: settings.data.clone(), source };
+    let journal = |source| OpenError::Journal { data: settings.data.clone(), source: Box::new(source) };
     let mut replaying = Replaying::default();
     let (local, recovered) = Local::open(Arc::clone(&disk), &options, &mut replaying).map_err(journal)?;
     if recovered.timestamp > chance.now + CLOCK_AHEAD_NS && !settings.accept_clock {
@@ -180,13 +180,14 @@ pub fn open(settings: Settings, disk: Arc<dyn Disk>, chance: Chance) -> Result<O
     // What the tip must leave room for is what is published meanwhile.
     let budget = settings.tip_bytes / 4 * 3;
     let refill = Refill::new(Arc::clone(&disk), found.identity.stream_id, &found.table, &found.voids, budget);
-    let (node, tip) = assemble(settings, disk, chance.hash_seed, found).map_err(OpenError::Groups)?;
+    let (node, tip) =
+        assemble(settings, disk, chance.hash_seed, found).map_err(|error| OpenError::Groups(Box::new(error)))?;
     let mut log = Log::new(Arc::clone(&node), local, tip);
     if !replaying.rule_voids.is_empty() {
         let ranges: Vec<(Sequence, Sequence)> =
             replaying.rule_voids.iter().map(|(first, last)| (Sequence(*first), Sequence(*last))).collect();
         node.engine.lock().void_at_start(chance.now, &ranges);
-        log.step(chance.now, false).map_err(|source| OpenError::Journal { data, source })?;
+        log.step(chance.now, false).map_err(|source| OpenError::Journal { data, source: Box::new(source) })?;
     }
     Ok(Opened { node, log, refill, recovered })
 }

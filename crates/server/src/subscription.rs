@@ -10,11 +10,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use arioso_stream::Sequence;
 use arioso_stream::matcher::SubscriptionId;
 use arioso_stream::record::Records;
 use arioso_stream::selection::Selection;
 use arioso_stream::tip::Slice;
-use arioso_stream::Sequence;
 use arioso_wire::{Code, Frame, Safe, Trimmed};
 use bytes::Bytes;
 
@@ -260,18 +260,13 @@ impl Subscription {
     }
 
     /// Delivers what was read, as far as the credit goes, and tells how far everything is delivered.
-    fn pass_on(
-        &mut self,
-        now: i64,
-        node: &Node,
-        out: &mut Output,
-        announce: &mut dyn FnMut(&mut Output, &[Slice]),
-    ) {
+    fn pass_on(&mut self, now: i64, node: &Node, out: &mut Output, announce: &mut dyn FnMut(&mut Output, &[Slice])) {
         let mut ready = std::mem::take(&mut self.read);
         if self.credit > 0 {
             take_front(&mut self.slices, self.credit.unsigned_abs(), &mut ready);
         }
-        let through = if self.slices.is_empty() { Some(self.read_through) } else { ready.last().map(|slice| slice.last) };
+        let through =
+            if self.slices.is_empty() { Some(self.read_through) } else { ready.last().map(|slice| slice.last) };
         self.through = self.through.max(through.unwrap_or(self.through));
         if let Some(until) = self.until {
             self.through = self.through.min(until.max(self.told));

@@ -59,18 +59,11 @@ pub struct Threads {
 
 impl Threads {
     /// Starts them. `lost` turns true when the journal is lost.
-    pub fn start(
-        log: Log<Local>,
-        refill: Refill,
-        node: Arc<Node>,
-        lost: watch::Sender<bool>,
-    ) -> io::Result<Threads> {
+    pub fn start(log: Log<Local>, refill: Refill, node: Arc<Node>, lost: watch::Sender<bool>) -> io::Result<Threads> {
         let desk = Arc::new(Desk::default());
         let (hand, take) = sync_channel(JOBS_MAX + 1);
         let (own, shared) = (Arc::clone(&node), Arc::clone(&desk));
-        let jobs = std::thread::Builder::new()
-            .name("arioso-jobs".into())
-            .spawn(move || work(&take, &own, &shared))?;
+        let jobs = std::thread::Builder::new().name("arioso-jobs".into()).spawn(move || work(&take, &own, &shared))?;
         let (own, shared) = (Arc::clone(&node), Arc::clone(&desk));
         let log = std::thread::Builder::new().name("arioso-log".into()).spawn(move || {
             let ended = run(log, refill, &own, &shared, &hand);
@@ -184,14 +177,7 @@ struct Out {
 }
 
 /// Takes results in, hands tasks out, and tells the engine how much room there is.
-fn attend(
-    log: &mut Log<Local>,
-    refill: &mut Refill,
-    node: &Node,
-    desk: &Desk,
-    hand: &SyncSender<Task>,
-    out: &mut Out,
-) {
+fn attend(log: &mut Log<Local>, refill: &mut Refill, node: &Node, desk: &Desk, hand: &SyncSender<Task>, out: &mut Out) {
     let wanted = node.engine.lock().take_wanted();
     // How much there is of it is told below.
     let full = wanted.is_some_and(|bytes| {

@@ -62,10 +62,15 @@ impl Follow {
     pub fn got(&mut self, kept: &Kept) -> Check {
         let (number, sequence) = (self.number, kept.sequence);
         if !self.wanted[kept.topic] {
-            return violated(format!("subscription {number} got message {} at {sequence}, which it does not want", kept.uid));
+            return violated(format!(
+                "subscription {number} got message {} at {sequence}, which it does not want",
+                kept.uid
+            ));
         }
         let (from, time) = match self.start {
-            Start::Unknown => return violated(format!("subscription {number} got {sequence} before it was told where it begins")),
+            Start::Unknown => {
+                return violated(format!("subscription {number} got {sequence} before it was told where it begins"));
+            }
             Start::At(from) => (from, i64::MIN),
             Start::Time(time, from) => (from, time),
         };
@@ -84,7 +89,10 @@ impl Follow {
     pub fn mark(&mut self, through: u64) -> Check {
         if through < self.through || self.delivered.last().is_some_and(|last| through < *last) {
             let (number, last) = (self.number, self.delivered.last());
-            return violated(format!("subscription {number}: mark {through} behind mark {} and {last:?}", self.through));
+            return violated(format!(
+                "subscription {number}: mark {through} behind mark {} and {last:?}",
+                self.through
+            ));
         }
         self.through = through;
         self.marks.push(through);

@@ -56,8 +56,13 @@ fn main() -> ExitCode {
     let (mut runs, mut failed, mut events) = (0u64, 0u64, 0u64);
     let (mut digest, mut counts) = (0, Counts::default());
     for seed in seeds {
-        let options =
-            Options { seed, steps: args.steps, trace: args.trace, plant: args.plant, crash_at_sync: args.crash_at_sync };
+        let options = Options {
+            seed,
+            steps: args.steps,
+            trace: args.trace,
+            plant: args.plant,
+            crash_at_sync: args.crash_at_sync,
+        };
         let mut outcome = run(&options);
         if args.twice && outcome.check.is_ok() {
             let again = run(&options);

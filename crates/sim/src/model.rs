@@ -402,9 +402,10 @@ impl Model {
             let part = &read.kept[at..read.kept.len().min(at + size[&atomic])];
             let first = part[0].sequence;
             let whole = part.len() == size[&atomic]
-                && part.iter().enumerate().all(|(i, kept)| {
-                    self.sent(kept.uid).atomic == atomic && kept.sequence == first + i as u64
-                });
+                && part
+                    .iter()
+                    .enumerate()
+                    .all(|(i, kept)| self.sent(kept.uid).atomic == atomic && kept.sequence == first + i as u64);
             if !whole {
                 return violated(format!("of the atomic batch at {first} a part is missing or lies elsewhere"));
             }

@@ -83,7 +83,8 @@ impl Pipe {
     pub fn lose_some(&mut self, rng: &mut Rng) {
         let keep = rng.index(self.pieces.len() + 1);
         self.pieces.truncate(keep);
-        self.bytes = self.pieces.iter().map(|(_, piece)| if let Piece::Bytes(bytes) = piece { bytes.len() } else { 0 }).sum();
+        self.bytes =
+            self.pieces.iter().map(|(_, piece)| if let Piece::Bytes(bytes) = piece { bytes.len() } else { 0 }).sum();
     }
 
     /// Nothing gets through any more, and nobody is told.

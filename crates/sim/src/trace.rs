@@ -27,7 +27,8 @@ impl Trace {
 
     /// Notes an event and the bytes that belong to it.
     pub fn note(&mut self, now: u64, what: fmt::Arguments<'_>, bytes: &[u8]) {
-        let mut line = if self.lines.len() >= LINES_KEPT { self.lines.pop_front().unwrap_or_default() } else { String::new() };
+        let mut line =
+            if self.lines.len() >= LINES_KEPT { self.lines.pop_front().unwrap_or_default() } else { String::new() };
         line.clear();
         let seconds = now / 1_000_000_000;
         let micros = now / 1_000 % 1_000_000;

@@ -56,15 +56,9 @@ impl Server {
     }
 
     async fn client(&self) -> Client {
-        let options = Options {
-            window_messages: 64,
-            seed: Some(1),
-            backoff_min: Duration::from_millis(1),
-            ..Options::default()
-        };
-        Client::connect(self.address.as_str(), options)
-            .await
-            .unwrap()
+        let options =
+            Options { window_messages: 64, seed: Some(1), backoff_min: Duration::from_millis(1), ..Options::default() };
+        Client::connect(self.address.as_str(), options).await.unwrap()
     }
 }
 
@@ -148,8 +142,7 @@ impl Session {
                     Begin::Sequence(sequence) => sequence.0,
                     _ => 1,
                 };
-                self.subscriptions
-                    .insert(channel, usize::try_from(at).unwrap());
+                self.subscriptions.insert(channel, usize::try_from(at).unwrap());
                 Subscribed {
                     starts_at: Sequence(at),
                     newest_settled: Sequence(0),
@@ -179,12 +172,7 @@ impl Session {
         };
         let entry = store.publishers.entry(name.clone()).or_default();
         entry.1 += 1;
-        PublisherOpened {
-            publisher: 1,
-            epoch: entry.1,
-            last_consumed: entry.0,
-        }
-        .encode(channel, &mut self.out);
+        PublisherOpened { publisher: 1, epoch: entry.1, last_consumed: entry.0 }.encode(channel, &mut self.out);
         self.publishers.insert(channel, name);
     }
 
@@ -261,34 +249,16 @@ impl Session {
 
     fn request(&mut self, channel: u16, request: &Request) {
         let store = self.server.store.lock();
-        let Request::Topics {
-            after, rows_max, ..
-        } = request
-        else {
+        let Request::Topics { after, rows_max, .. } = request else {
             let text = "only topics".into();
-            ErrorFrame {
-                code: Code::NotOffered,
-                retry_after_ms: 0,
-                detail_a: 0,
-                detail_b: 0,
-                text,
-            }
-            .encode(channel, &mut self.out);
+            ErrorFrame { code: Code::NotOffered, retry_after_ms: 0, detail_a: 0, detail_b: 0, text }
+                .encode(channel, &mut self.out);
             return;
         };
-        let mut topics: Vec<&String> = store
-            .topics
-            .iter()
-            .filter(|topic| ***topic > **after)
-            .collect();
+        let mut topics: Vec<&String> = store.topics.iter().filter(|topic| ***topic > **after).collect();
         topics.sort();
         topics.truncate(*rows_max as usize);
-        let rows = topics.into_iter().map(|topic| TopicRow {
-            topic,
-            messages: 1,
-            bytes: 0,
-            last: Sequence(0),
-        });
+        let rows = topics.into_iter().map(|topic| TopicRow { topic, messages: 1, bytes: 0, last: Sequence(0) });
         let rows = Rows::Topics(List::collect(rows));
         Answer { more: false, rows }.encode(channel, &mut self.out);
     }
@@ -322,11 +292,7 @@ async fn what_is_published_is_answered_and_delivered() {
     let wanted = Subscribe::new(["**"]).from(Begin::Start);
     let mut subscription = client.subscribe(wanted).await.unwrap();
     let headers: [(&[u8], &[u8]); 2] = [(b"from", b"me"), (b"to", b"")];
-    let rich = Message {
-        headers: &headers,
-        event_time: Some(-5),
-        ..message("one")
-    };
+    let rich = Message { headers: &headers, event_time: Some(-5), ..message("one") };
     let receipt = publisher.send("a/b", rich).await.unwrap();
     let ack = receipt.await.unwrap();
     assert_eq!((ack.sequence, ack.messages), (Sequence(1), 1));
@@ -395,15 +361,8 @@ async fn many_tasks_share_a_publisher_over_cuts_and_nothing_is_lost_or_doubled()
     assert_eq!(unique.len(), 800);
     for task in 0..16 {
         let prefix = format!("{task} ");
-        let own = delivered
-            .iter()
-            .filter(|payload| payload.starts_with(&prefix));
-        assert!(
-            own.eq((0..50)
-                .map(|at| format!("{task} {at}"))
-                .collect::<Vec<_>>()
-                .iter())
-        );
+        let own = delivered.iter().filter(|payload| payload.starts_with(&prefix));
+        assert!(own.eq((0..50).map(|at| format!("{task} {at}")).collect::<Vec<_>>().iter()));
     }
 }
 
@@ -449,15 +408,9 @@ async fn a_thread_can_wait_for_a_receipt_and_blocks_are_answered_as_one() {
     let long = vec![b'x'; 100_000];
     let second = publisher.send("a/c", Message::new(&long)).await.unwrap();
     let thread = std::thread::spawn(move || (receipt.wait(), second.wait()));
-    let (first, second) = tokio::task::spawn_blocking(move || thread.join())
-        .await
-        .unwrap()
-        .unwrap();
+    let (first, second) = tokio::task::spawn_blocking(move || thread.join()).await.unwrap().unwrap();
     let first = first.unwrap();
-    assert_eq!(
-        (first.sequence.0, first.last.0, first.messages),
-        (1, 40, 40)
-    );
+    assert_eq!((first.sequence.0, first.last.0, first.messages), (1, 40, 40));
     assert_eq!(second.unwrap().sequence.0, 41);
     let atomic = [("a/b", message("x")), ("a/c", message("y"))];
     let both = publisher.send_atomic(&atomic).await.unwrap().await.unwrap();
@@ -489,19 +442,11 @@ async fn a_server_that_is_not_there_is_told_in_time_with_the_reason() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     drop(listener);
-    let options = Options {
-        connect_timeout: Duration::from_millis(200),
-        ..Options::default()
-    };
-    let error = Client::connect(address.as_str(), options)
-        .await
-        .unwrap_err();
+    let options = Options { connect_timeout: Duration::from_millis(200), ..Options::default() };
+    let error = Client::connect(address.as_str(), options).await.unwrap_err();
     let text = error.to_string();
     assert!(text.contains(&address), "{text}");
-    assert!(
-        matches!(error, Error::Unreachable { ms: 200.., .. }),
-        "{text}"
-    );
+    assert!(matches!(error, Error::Unreachable { ms: 200.., .. }), "{text}");
 }
 
 #[tokio::test]
@@ -527,8 +472,5 @@ fn a_runtime_that_stops_ends_what_is_open() {
     });
     drop(runtime);
     assert_eq!(receipt.wait(), Err(Error::Closed));
-    assert!(matches!(
-        publisher.try_send("a", message("m")),
-        Err(Error::Closed)
-    ));
+    assert!(matches!(publisher.try_send("a", message("m")), Err(Error::Closed)));
 }

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use arioso_stream::{Records, Sequence};
 use arioso_wire::{
-    Begin, Body, Code, Credit, Deliver, Ended, ErrorFrame, FILTER_BYTES_MAX, FILTERS_MAX, GoOn,
-    List, Subscribe as SubscribeFrame, Subscribed, Text, Trimmed, Unsubscribe, encode_subscribe,
+    Begin, Body, Code, Credit, Deliver, Ended, ErrorFrame, FILTER_BYTES_MAX, FILTERS_MAX, GoOn, List,
+    Subscribe as SubscribeFrame, Subscribed, Text, Trimmed, Unsubscribe, encode_subscribe,
 };
 
 use super::channels::Wake;
@@ -68,6 +68,18 @@ impl Subscribe {
         self
     }
 
+    /// Holds this cursor: begins where it stands, and can commit.
+    pub fn cursor(mut self, name: impl Into<Text>) -> Subscribe {
+        self.cursor = name.into();
+        self
+    }
+
+    /// Lets this many bytes wait here.
+    pub fn credit(mut self, bytes: u64) -> Subscribe {
+        self.credit_bytes = bytes;
+        self
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         let count = self.filters.len();
         if count == 0 || count > FILTERS_MAX {
@@ -85,21 +97,11 @@ impl Subscribe {
 }
 
 /// Whether a name has a length it can have.
-pub(crate) fn check_length(
-    what: &'static str,
-    name: &str,
-    bytes_min: usize,
-    bytes_max: usize,
-) -> Result<()> {
+pub(crate) fn check_length(what: &'static str, name: &str, bytes_min: usize, bytes_max: usize) -> Result<()> {
     if (bytes_min..=bytes_max).contains(&name.len()) {
         return Ok(());
     }
-    Err(Error::Length {
-        what,
-        bytes: name.len(),
-        bytes_min,
-        bytes_max,
-    })
+    Err(Error::Length { what, bytes: name.len(), bytes_min, bytes_max })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -250,11 +252,7 @@ impl Subscription {
     }
 
     /// The server began it.
-    pub(crate) fn subscribed(
-        &mut self,
-        frame: &Subscribed,
-        events: &mut VecDeque<Event>,
-    ) -> Result<()> {
+    pub(crate) fn subscribed(&mut self, frame: &Subscribed, events: &mut VecDeque<Event>) -> Result<()> {
         match self.stage {
             Stage::Leaving | Stage::Over => return Ok(()),
             Stage::Subscribing => {}
@@ -288,12 +286,7 @@ impl Subscription {
     }
 
     /// Records came.
-    pub(crate) fn delivered(
-        &mut self,
-        frame: Deliver,
-        names: &Arc<Names>,
-        events: &mut VecDeque<Event>,
-    ) -> Result<()> {
+    pub(crate) fn delivered(&mut self, frame: Deliver, names: &Arc<Names>, events: &mut VecDeque<Event>) -> Result<()> {
         if !self.listens("deliver")? {
             return Ok(());
         }
@@ -339,10 +332,7 @@ impl Subscription {
         } else {
             self.mark(through)?;
         }
-        events.push_back(Event::Mark {
-            subscription: self.id,
-            through,
-        });
+        events.push_back(Event::Mark { subscription: self.id, through });
         Ok(())
     }
 
@@ -381,11 +371,7 @@ impl Subscription {
         }
         self.stage = Stage::Trimmed;
         self.resume = Begin::Sequence(frame.wanted);
-        events.push_back(Event::Trimmed {
-            subscription: self.id,
-            wanted: frame.wanted,
-            first: frame.first,
-        });
+        events.push_back(Event::Trimmed { subscription: self.id, wanted: frame.wanted, first: frame.first });
         Ok(())
     }
 
@@ -414,12 +400,7 @@ impl Subscription {
     }
 
     /// The channel ended with an error.
-    pub(crate) fn channel_error(
-        &mut self,
-        error: &ErrorFrame,
-        now: Duration,
-        events: &mut VecDeque<Event>,
-    ) {
+    pub(crate) fn channel_error(&mut self, error: &ErrorFrame, now: Duration, events: &mut VecDeque<Event>) {
         let name = self.wanted.cursor.clone();
         match error.code {
             _ if self.stage == Stage::Leaving => self.end_with(Err(Error::Closed), events),
@@ -485,9 +466,6 @@ impl Subscription {
         if std::mem::replace(&mut self.told, true) {
             return;
         }
-        events.push_back(Event::SubscriptionOver {
-            subscription: self.id,
-            outcome,
-        });
+        events.push_back(Event::SubscriptionOver { subscription: self.id, outcome });
     }
 }

@@ -368,3 +368,21 @@ fn a_name_that_is_not_text_is_not_listed() {
     std::fs::write(dir.path().join("a"), b"").unwrap();
     assert_eq!(names(&RealDisk::open(dir.path()).unwrap(), ""), ["a"]);
 }
+
+#[test]
+fn a_reader_excludes_a_holder_and_the_other_way_round_and_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = RealDisk::open(dir.path()).unwrap();
+    assert!(disk.lock_unchanged("lock").unwrap().is_none(), "nobody ever held it");
+    assert_eq!(names(&disk, ""), [""; 0]);
+    let lock = disk.lock("lock").unwrap();
+    let held = disk.lock_unchanged("lock").unwrap_err();
+    assert!(matches!(held, Error::Locked { holder: Some(pid), .. } if pid == std::process::id()), "{held}");
+    drop(lock);
+    let before = read(&disk, "lock");
+    let readers = (disk.lock_unchanged("lock").unwrap().unwrap(), disk.lock_unchanged("lock").unwrap().unwrap());
+    assert!(matches!(disk.lock("lock"), Err(Error::Locked { .. })));
+    assert_eq!(read(&disk, "lock"), before);
+    drop(readers);
+    drop(disk.lock("lock").unwrap());
+}

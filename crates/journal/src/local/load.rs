@@ -87,10 +87,18 @@ impl Opening<'_> {
     /// The footer of a sealed segment, unless it is damaged.
     fn footer(&mut self, segment: &Begun) -> Option<Described> {
         let trailer = segment.trailer.as_ref().ok()?;
-        match Described::footer(Arc::clone(&segment.file), trailer, self.options.window_messages) {
+        let path = segment_path(segment.header.number);
+        let file = match segment.open(&*self.disk) {
+            Ok(file) => file,
+            Err(error) => {
+                self.repair(path, format!("{error}; its footer is made again"));
+                return None;
+            }
+        };
+        match Described::footer(file, trailer, self.options.window_messages) {
             Ok(described) => Some(described),
             Err(error) => {
-                self.repair(segment.file.path(), format!("{error}; its footer is made again"));
+                self.repair(path, format!("{error}; its footer is made again"));
                 None
             }
         }
@@ -157,7 +165,7 @@ impl Opening<'_> {
 
     /// Scans a segment without a footer.
     fn scan(&mut self, segment: &Begun, next: Option<&Begun>, replay: &mut dyn LocalReplay) -> Result<(), Error> {
-        let (file, header) = (Arc::clone(&segment.file), segment.header);
+        let (file, header) = (segment.open(&*self.disk)?, segment.header);
         self.number_before.get_or_insert(header.previous.batch);
         let mut summary = Summary::new(&header, self.options.window_messages);
         let mut scan = Scan::new(Arc::clone(&file), &header, segment.known_end)?;
@@ -230,7 +238,7 @@ impl Opening<'_> {
             segment: lost,
             offset: if lost == here { end } else { 0 },
             bytes: if lost == here { segment.file_bytes.saturating_sub(end) } else { 0 },
-            first: chain.last_sequence + 1,
+            first: chain.last_sequence.saturating_add(1),
             last: next.next_sequence.saturating_sub(1),
         };
         self.table.push_missing(damage.clone());

@@ -104,6 +104,8 @@ enum Behind {
     /// A job is at it.
     Preparing,
     Ready(Prepared),
+    /// The last try failed, not for want of room.
+    Failed,
     /// The last try failed for want of room; the numbers are those of the disk.
     Full {
         free: u64,
@@ -138,6 +140,8 @@ pub struct Local {
     epoch: u64,
     incarnations: u32,
     table: SegmentTable,
+    /// The highest number of a segment that was there before this start, or should have been.
+    newest_number: u64,
     manifest: Manifest,
     voids: Voids,
     current: Option<Current>,
@@ -407,7 +411,7 @@ impl Local {
     }
 
     fn next_number(&self) -> u64 {
-        let in_table = self.table.last().map_or(0, |info| info.number);
+        let in_table = self.table.last().map_or(0, |info| info.number).max(self.newest_number);
         self.current.as_ref().map_or(in_table, |current| current.number.max(in_table)) + 1
     }
 
@@ -458,6 +462,8 @@ pub fn write_of(parts: &arioso_store::BatchParts) -> Write {
     Write { number: BatchNumber(parts.number), header: Bytes::from(header), records: parts.records.clone() }
 }
 
+#[cfg(test)]
+mod inspect_tests;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

@@ -165,7 +165,9 @@ impl Local {
         let manifest = opening.store_manifest(manifest, copies, &survey)?;
         let (bases, base) = opening.base()?;
         let covered = base.as_ref().map_or(0, |base| base.segment);
+        let described_to = base.as_ref().map_or(0, |base| base.directory.totals().last_sequence.0);
         opening.load(&survey.begun, covered, base, replay)?;
+        let newest_number = opening.note_end(clean, covered, described_to);
         opening.void(replay)?;
         opening.tell(replay)?;
         let clean = opening.settle_numbers(clean);
@@ -176,10 +178,9 @@ impl Local {
         let epoch = epoch_before.max(in_headers).max(survey.incarnation >> 32) + 1;
         // The mark of a clean stop is gone, and the epoch taken, before the first number.
         Epoch { epoch, clean: None }.store(&*disk)?;
-        let free = opening.collect_free(&survey)?;
+        let free = opening.collect_free(&survey, newest_number + 1)?;
         let Opening { identity, found, table, unsealed, chain, last_sequence, .. } = opening;
-        let next_number = table.last().map_or(0, |info| info.number) + 1;
-        let spare = survey.prepared.iter().any(|spare| spare.id == next_number);
+        let spare = survey.prepared.iter().any(|spare| spare.id == newest_number + 1);
         let mut local = Local {
             disk,
             options: options.clone(),
@@ -188,6 +189,7 @@ impl Local {
             epoch,
             incarnations: 0,
             table,
+            newest_number,
             manifest,
             voids: found.voids.clone(),
             current: None,
@@ -234,7 +236,7 @@ impl Local {
         let next = found.next_sequence.0;
         let mut parts = BatchParts::empty(self.chain.batch + 1, next - 1, self.timestamp, self.epoch);
         parts.synced_to = self.chain.batch;
-        parts.reserved_to = next - 1 + self.options.reserve_ahead;
+        parts.reserved_to = (next - 1).saturating_add(self.options.reserve_ahead);
         parts.settled_to = self.settled_to;
         self.submit(write_of(&parts));
         if let Some(job) = self.take_write() {
@@ -378,13 +380,13 @@ impl<'a> Opening<'a> {
 
     /// Where numbering goes on; tells whether the last stop was clean.
     fn settle_numbers(&mut self, clean: Option<Clean>) -> bool {
-        let after = self.last_sequence + 1;
+        let after = self.last_sequence.saturating_add(1);
         // A clean mark that the journal contradicts is not believed.
         let clean = clean.filter(|clean| clean.next_sequence >= after && self.found.torn.is_none());
         let found = &mut self.found;
         let next = match clean {
             Some(clean) => clean.next_sequence,
-            None => after.max(self.highest_reserved + 1),
+            None => after.max(self.highest_reserved.saturating_add(1)),
         };
         found.next_sequence = Sequence(next.max(self.table.first_kept()).max(1));
         found.timestamp = found.timestamp.max(clean.map_or(i64::MIN, |clean| clean.timestamp));
@@ -410,10 +412,25 @@ impl<'a> Opening<'a> {
         Ok(file.sync_data()?)
     }
 
+    /// Names what is missing behind the newest segment, if the mark of a clean stop or a base tells of more. Gives the number
+    /// above which segments are begun: not one that was lost, so that it stays missing at every start, nor one the base covers.
+    fn note_end(&mut self, clean: Option<Clean>, covered: u64, described_to: u64) -> u64 {
+        let newest = self.table.last().map_or(0, |info| info.number);
+        let told = clean.map_or(0, |clean| clean.next_sequence.saturating_sub(1)).max(described_to);
+        if told <= self.last_sequence && covered <= newest {
+            return newest;
+        }
+        let (segment, first) = (newest + 1, self.last_sequence + 1);
+        let damage = Damage { file: segment_path(segment), segment, offset: 0, bytes: 0, first, last: told };
+        self.table.push_missing(damage.clone());
+        self.found.damage.push(damage);
+        self.last_sequence = self.last_sequence.max(told);
+        covered.max(segment)
+    }
+
     /// Files that may be written again; what is too much is removed.
-    fn collect_free(&mut self, survey: &Survey) -> Result<Vec<Spare>, Error> {
+    fn collect_free(&mut self, survey: &Survey, next_number: u64) -> Result<Vec<Spare>, Error> {
         let mut free = Vec::new();
-        let next_number = self.table.last().map_or(0, |info| info.number) + 1;
         for spare in &survey.free {
             if free.len() < self.options.free_files_max {
                 free.push(*spare);

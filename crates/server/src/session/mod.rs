@@ -18,8 +18,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arioso_wire::{
-    CHANNEL_CONNECTION, Code, ErrorFrame, Frame, FrameReader, Goodbye, Hello, MAGIC, Ping, Pong, Request, Text, Welcome,
-    negotiate,
+    CHANNEL_CONNECTION, Code, ErrorFrame, Frame, FrameReader, Goodbye, Hello, MAGIC, Ping, Pong, Request, Text,
+    Welcome, negotiate,
 };
 
 use crate::clock::Now;
@@ -190,9 +190,7 @@ impl Session {
     fn handle(&mut self, now: Now, channel: u16, frame: Frame, out: &mut Output) -> Result<(), (Code, String)> {
         match (self.state, frame) {
             (State::Opening, Frame::Hello(hello)) => self.hello(&hello, out),
-            (State::Opening, frame) => {
-                Err((Code::BadFrame, format!("{} came first, hello is wanted", frame.name())))
-            }
+            (State::Opening, frame) => Err((Code::BadFrame, format!("{} came first, hello is wanted", frame.name()))),
             (_, Frame::Ping(Ping { value })) => {
                 out.push(CHANNEL_CONNECTION, &Frame::Pong(Pong { value }));
                 Ok(())
@@ -289,13 +287,8 @@ impl Session {
     }
 
     fn fail(&self, channel: u16, code: Code, (detail_a, detail_b): (u64, u64), text: &str, out: &mut Output) {
-        let frame = ErrorFrame {
-            code,
-            retry_after_ms: retry_after_ms(code),
-            detail_a,
-            detail_b,
-            text: Text::from(text),
-        };
+        let frame =
+            ErrorFrame { code, retry_after_ms: retry_after_ms(code), detail_a, detail_b, text: Text::from(text) };
         out.push(channel, &Frame::Error(frame));
     }
 

@@ -5,7 +5,7 @@ use arioso_stream::filter::Filter;
 use arioso_stream::order::PublisherKey;
 use arioso_stream::record::{Extensions, FLAG_ATOMIC_FIRST, FLAG_ATOMIC_LAST, FLAG_CONDITIONAL, Record};
 use arioso_wire::{
-    AckLevel, CHANNEL_TOPICS, Code, Closed, Frame, ListWriter, OpenPublisher, Publish, PublisherOpened, Replies, Rows,
+    AckLevel, CHANNEL_TOPICS, Closed, Code, Frame, ListWriter, OpenPublisher, Publish, PublisherOpened, Replies, Rows,
     Text, Topics,
 };
 
@@ -19,8 +19,8 @@ use crate::settings::Settings;
 
 /// Messages of an atomic batch.
 const ATOMIC_MESSAGES_MAX: u32 = 4_096;
-/// Messages of one publish frame.
-const FRAME_MESSAGES_MAX: u32 = 4_096;
+/// Messages of one publish frame: 256 KiB of the smallest.
+const FRAME_MESSAGES_MAX: u32 = 8_192;
 /// Bytes of an atomic batch.
 const ATOMIC_BYTES_MAX: usize = 16 << 20;
 
@@ -155,7 +155,10 @@ impl Session {
         let Some(publisher) = self.publishers.get_mut(&channel) else { return Ok(()) };
         if let Some(why) = publisher.turns_away(publish, &self.node.settings) {
             if !publisher.unanswered.turn_away(publish.first, publish.messages, publish.level, why) {
-                return Err((Code::Busy, "a publisher sends far beyond its window and does not wait for replies".into()));
+                return Err((
+                    Code::Busy,
+                    "a publisher sends far beyond its window and does not wait for replies".into(),
+                ));
             }
             self.push_answered(channel, &mut Vec::new(), out);
             return Ok(());
@@ -259,7 +262,8 @@ impl Session {
         let wants = publish.condition.as_ref().map(|condition| condition.sequence);
         let told = if flags & FLAG_CONDITIONAL != 0 { named } else { None };
         let condition_fits = named == told && (named.is_none() || named == wants);
-        let extensions_fit = record.extension_bytes().is_empty() || Extensions(record.extension_bytes()).all(|e| e.is_ok());
+        let extensions_fit =
+            record.extension_bytes().is_empty() || Extensions(record.extension_bytes()).all(|e| e.is_ok());
         let fitting = FLAG_CONDITIONAL | if publish.atomic { FLAG_ATOMIC_FIRST | FLAG_ATOMIC_LAST } else { 0 };
         if flags & !fitting != 0 || !condition_fits || !extensions_fit {
             return Some(Code::BadRecord);
@@ -418,11 +422,8 @@ impl Session {
 }
 
 fn push_opened(channel: u16, publisher: &Channel, out: &mut Output) {
-    let opened = PublisherOpened {
-        publisher: publisher.key.0,
-        epoch: publisher.epoch,
-        last_consumed: publisher.last_consumed,
-    };
+    let opened =
+        PublisherOpened { publisher: publisher.key.0, epoch: publisher.epoch, last_consumed: publisher.last_consumed };
     out.push(channel, &Frame::PublisherOpened(opened));
 }
 

@@ -11,9 +11,9 @@ use super::client::{Book, Client, Following, Pace, Publisher};
 use super::process::AnyLog;
 use super::queue::Event;
 use super::{BAD_TOPICS, MS, Phase, US, WALL_NS, World};
+use crate::Check;
 use crate::follow::{Follow, Start};
 use crate::model::{Sent, Uid, payload};
-use crate::Check;
 
 /// Publishers of a client.
 const PUBLISHERS_MAX: usize = 3;
@@ -248,8 +248,7 @@ impl World {
                 let condition = sent.condition.as_ref();
                 let expect =
                     condition.map(|(filter, newest)| Expect { filter: filter.as_str(), newest: Sequence(*newest) });
-                let message =
-                    Message { level, event_time: sent.event_time, condition: expect, ..Message::new(bytes) };
+                let message = Message { level, event_time: sent.event_time, condition: expect, ..Message::new(bytes) };
                 (topic.as_str(), message)
             })
             .collect();
@@ -308,7 +307,11 @@ impl World {
                 }
                 self.books[book].unsent.pop_front();
                 self.clients[client].publishers[at].waiting.push_back(uid);
-                self.trace.note(self.now, format_args!("client {client} {id:?} sends {uid} from its book, {:?}", sent.level), &[]);
+                self.trace.note(
+                    self.now,
+                    format_args!("client {client} {id:?} sends {uid} from its book, {:?}", sent.level),
+                    &[],
+                );
             }
         }
     }

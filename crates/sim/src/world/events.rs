@@ -29,7 +29,9 @@ impl World {
         if let Some(deadline) = self.clients[client].machine.next_deadline() {
             let at = u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX);
             if at <= self.now {
-                return violated(format!("client {client} is due at {deadline:?}, which is past, and has done nothing"));
+                return violated(format!(
+                    "client {client} is due at {deadline:?}, which is past, and has done nothing"
+                ));
             }
             self.wake(client, at);
         }
@@ -130,7 +132,11 @@ impl World {
             Told::Up => self.trace.note(self.now, format_args!("client {client} is up"), &[]),
             Told::PublisherOpened { publisher, epoch, last_consumed } => {
                 let what = (publisher, epoch, last_consumed);
-                self.trace.note(self.now, format_args!("client {client} {:?} epoch {} last {}", what.0, what.1, what.2), &[]);
+                self.trace.note(
+                    self.now,
+                    format_args!("client {client} {:?} epoch {} last {}", what.0, what.1, what.2),
+                    &[],
+                );
             }
             Told::Answered { publisher, messages, outcome } => self.answered(client, publisher, messages, &outcome)?,
             Told::PublisherOver { publisher, error } => self.publisher_over(client, publisher, &error)?,
@@ -164,7 +170,9 @@ impl World {
                 }
                 self.clients[client].machine.go_on(subscription, first);
             }
-            Told::SubscriptionOver { subscription, outcome } => self.subscription_over(client, subscription, outcome)?,
+            Told::SubscriptionOver { subscription, outcome } => {
+                self.subscription_over(client, subscription, outcome)?
+            }
             Told::Answer { outcome, .. } => {
                 self.clients[client].requests -= 1;
                 match outcome {
@@ -208,7 +216,10 @@ impl World {
         // The machine gives the number back.
         self.clients[client].machine.close_publisher(id);
         if !publisher.waiting.is_empty() {
-            return violated(format!("{id:?} is over and {} of its messages are not answered", publisher.waiting.len()));
+            return violated(format!(
+                "{id:?} is over and {} of its messages are not answered",
+                publisher.waiting.len()
+            ));
         }
         let shared = publisher.name.starts_with("shared") || self.clients[client].stale;
         match error {
@@ -230,7 +241,11 @@ impl World {
         }
         following.follow.mark(batch.through().0)?;
         let (number, through, count) = (following.follow.number, batch.through(), batch.len());
-        self.trace.note(self.now, format_args!("client {client} subscription {number} +{count} through {through}"), &[]);
+        self.trace.note(
+            self.now,
+            format_args!("client {client} subscription {number} +{count} through {through}"),
+            &[],
+        );
         following.waiting.push_back(batch);
         let bytes: usize = following.waiting.iter().map(|batch| batch.records().len()).sum();
         let largest = self.plan.payload_bytes_max + 256;

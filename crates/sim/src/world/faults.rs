@@ -167,7 +167,11 @@ impl World {
             self.counts.crashes += u64::from(opened.crashes);
             let next = opened.process.node.engine.lock().order().next_sequence();
             let what = (self.life, next, opened.crashes);
-            self.trace.note(self.now, format_args!("life {} begins at {} after {} crashes", what.0, what.1, what.2), &[]);
+            self.trace.note(
+                self.now,
+                format_args!("life {} begins at {} after {} crashes", what.0, what.1, what.2),
+                &[],
+            );
             self.model.life_began(next.0, clean && opened.crashes == 0)?;
             self.process = Some(opened.process);
             match self.read_back(false) {
@@ -177,7 +181,9 @@ impl World {
                     self.lose_power();
                     clean = false;
                 }
-                Err(Violation(what)) => return crate::violated(format!("after the start of life {}: {what}", self.life)),
+                Err(Violation(what)) => {
+                    return crate::violated(format!("after the start of life {}: {what}", self.life));
+                }
                 Ok(()) => break,
             }
         }

@@ -141,7 +141,8 @@ fn refill(log: &mut Log<MemoryBackend>, node: &Node, batches: Vec<(Bytes, Bytes)
 
 fn gather(batches: &[(Bytes, Bytes)], voids: &Voids, settings: &Settings) -> Gathered {
     let window = settings.remembered_messages();
-    let mut gathered = Gathered { publishers: Publishers::new(window), names: BTreeMap::new(), counts: BTreeMap::new() };
+    let mut gathered =
+        Gathered { publishers: Publishers::new(window), names: BTreeMap::new(), counts: BTreeMap::new() };
     for (header, records) in batches {
         let header = BatchHeader::trusted(header);
         for name in header.names() {

@@ -308,7 +308,9 @@ impl World {
                 let unsent = publisher.book.map_or(0, |book| self.books[book].unsent.len());
                 let (name, waiting) = (&publisher.name, publisher.waiting.len());
                 if unsent + waiting > 0 || publisher.closing {
-                    return Some(format!("publisher {name:?} of client {number} waits for {waiting} answers, {unsent} unsent"));
+                    return Some(format!(
+                        "publisher {name:?} of client {number} waits for {waiting} answers, {unsent} unsent"
+                    ));
                 }
             }
             for following in &client.follows {
@@ -396,7 +398,11 @@ impl World {
         let counted = if quiet { Some(probe.topics()?) } else { None };
         drop(probe);
         let what = (read.kept.len(), read.first_kept, read.through);
-        self.trace.note(self.now, format_args!("read back {} messages from {} through {}", what.0, what.1, what.2), &[]);
+        self.trace.note(
+            self.now,
+            format_args!("read back {} messages from {} through {}", what.0, what.1, what.2),
+            &[],
+        );
         if let Some(counted) = counted {
             self.check_counts(&read, &counted)?;
         }

@@ -127,8 +127,11 @@ impl Probe {
         loop {
             match self.next()? {
                 Some((_, Frame::Answer(answer))) => {
-                    let Rows::Topics(rows) = answer.rows else { return violated("topics are answered by something else") };
-                    let row = |row: arioso_wire::TopicRow<'_>| (row.topic.to_owned(), (row.messages, row.bytes, row.last.0));
+                    let Rows::Topics(rows) = answer.rows else {
+                        return violated("topics are answered by something else");
+                    };
+                    let row =
+                        |row: arioso_wire::TopicRow<'_>| (row.topic.to_owned(), (row.messages, row.bytes, row.last.0));
                     counts.extend(rows.iter().map(row));
                     if !answer.more {
                         return Ok(counts);

@@ -103,7 +103,10 @@ impl World {
 
     fn close_if_stopped(&mut self) -> Check {
         let Some(process) = &mut self.process else { return Ok(()) };
-        let idle = !process.writing && process.flying() == 0 && !process.has_held() && !process.node.engine.lock().has_pending();
+        let idle = !process.writing
+            && process.flying() == 0
+            && !process.has_held()
+            && !process.node.engine.lock().has_pending();
         if process.stopping && idle { self.close() } else { Ok(()) }
     }
 
@@ -264,7 +267,11 @@ impl World {
         self.counts.reads += 1;
         let bytes = if let Ok(Supplied::Bytes(bytes)) = &supplied { bytes.clone() } else { Default::default() };
         let (channel, what) = (read.channel, supplied.as_ref().err());
-        self.trace.note(self.now, format_args!("link {number} channel {channel} read {:?} {what:?}", read.request), &bytes);
+        self.trace.note(
+            self.now,
+            format_args!("link {number} channel {channel} read {:?} {what:?}", read.request),
+            &bytes,
+        );
         let at = self.now + self.chance.within(US, 2 * MS);
         self.queue.push(at, Event::Supply(life, number, channel, supplied));
         Ok(())
@@ -376,7 +383,9 @@ impl World {
         if wishes.close {
             link.farewell = Some(now + FAREWELL_NS);
         } else if deadline <= clock.mono && !wishes.again {
-            return violated(format!("the session of link {number} is due at {deadline}, which is past, and has done nothing"));
+            return violated(format!(
+                "the session of link {number} is due at {deadline}, which is past, and has done nothing"
+            ));
         }
         let bytes = link.out.bytes();
         if bytes > OUTPUT_BYTES_CEILING {

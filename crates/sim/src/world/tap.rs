@@ -47,7 +47,9 @@ fn say(out: &mut String, channel: u16, frame: &Frame) -> std::fmt::Result {
         Frame::Replies(replies) => replies.replies.iter().try_for_each(|row| {
             write!(out, "[{} x{} {} {} {:?}]", row.first, row.messages, row.code, row.sequence, row.level)
         }),
-        Frame::Subscribe(subscribe) => write!(out, "subscribe from {:?} credit {}", subscribe.begin, subscribe.credit_bytes),
+        Frame::Subscribe(subscribe) => {
+            write!(out, "subscribe from {:?} credit {}", subscribe.begin, subscribe.credit_bytes)
+        }
         Frame::Subscribed(subscribed) => write!(out, "subscribed at {}", subscribed.starts_at),
         Frame::Deliver(deliver) => write!(out, "deliver x{} through {}", deliver.count, deliver.through),
         Frame::Safe(safe) => write!(out, "safe {}", safe.through),

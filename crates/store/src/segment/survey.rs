@@ -26,10 +26,15 @@ pub struct Begun {
     pub trailer: Result<Trailer, BadPart>,
     /// Where its batches end, if the next segment or the trailer says so.
     pub known_end: Option<KnownEnd>,
-    /// Its file, open for reading.
-    pub file: Arc<dyn File>,
-    /// The length of the file.
+    /// The length of its file.
     pub file_bytes: u64,
+}
+
+impl Begun {
+    /// Opens its file for reading: a survey keeps none open, there may be thousands of them.
+    pub fn open(&self, disk: &dyn Disk) -> Result<Arc<dyn File>> {
+        Ok(disk.open(&segment_path(self.header.number), Access::Read)?)
+    }
 }
 
 /// A file that may be begun or recycled.
@@ -119,7 +124,7 @@ impl Survey {
             return Ok(());
         }
         let trailer = Trailer::load(&*file, &header)?;
-        self.begun.push(Begun { header, header_bad, trailer, known_end: None, file, file_bytes });
+        self.begun.push(Begun { header, header_bad, trailer, known_end: None, file_bytes });
         Ok(())
     }
 
@@ -145,7 +150,7 @@ impl Survey {
                     incarnation,
                     state: SegmentState::Begun,
                     recycled: true,
-                    next_sequence: batch.first_sequence() + u64::from(batch.records_count() == 0),
+                    next_sequence: batch.first_sequence().saturating_add(u64::from(batch.records_count() == 0)),
                     timestamp: i64::MIN,
                     server_epoch: batch.server_epoch(),
                     previous: ChainEnd {
@@ -189,8 +194,8 @@ impl Survey {
                 .as_ref()
                 .ok()
                 .map(KnownEnd::of_trailer));
-            number = header.number + 1;
-            sequence = begun.known_end.map_or(sequence, |known| known.last_sequence + 1);
+            number = header.number.saturating_add(1);
+            sequence = begun.known_end.map_or(sequence, |known| known.last_sequence.saturating_add(1));
             if begun.known_end.is_none() && next.is_some_and(|next| next.number > number) {
                 // Where it ends shows only a scan: the missing stretch is named behind that.
                 sequence = u64::MAX;

@@ -52,6 +52,35 @@ fn a_retry_gets_its_original_number_and_nothing_is_stored_twice() {
 }
 
 #[test]
+fn a_publisher_that_comes_back_names_a_number_it_sent_before_and_gets_the_original() {
+    let mut order = order();
+    let opened = order.open_named(1, Holder(1), "p", 0).unwrap();
+    publish(&mut order, opened, 1, &["a", "b"]);
+    let again = order.open_named(2, Holder(2), "p", 2).unwrap();
+    assert_eq!((again.epoch, again.next), (opened.epoch + 1, 3));
+    assert_eq!(
+        kinds(&publish(&mut order, again, 2, &["b", "c"])),
+        [
+            (2, 1, VerdictKind::Duplicate { first: Sequence(3) }),
+            (3, 1, VerdictKind::Stored { first: Sequence(5), batch: 1 }),
+        ]
+    );
+}
+
+#[test]
+fn numbers_that_a_closed_epoch_gave_back_are_stored_when_they_come_again() {
+    let mut order = order();
+    let opened = order.open_named(1, Holder(1), "p", 0).unwrap();
+    publish(&mut order, opened, 1, &["a"]);
+    publish(&mut order, opened, 2, &["b"]);
+    order.void_published(opened.id, &[(Sequence(3), Sequence(3))]);
+    let again = order.open_named(2, Holder(1), "p", 2).unwrap();
+    assert_eq!(again.next, 2);
+    let stored = publish(&mut order, again, 2, &["b"]);
+    assert!(matches!(stored[0].kind, VerdictKind::Stored { .. }), "{stored:?}");
+}
+
+#[test]
 fn a_number_ahead_of_its_turn_is_told_which_is_due() {
     let mut order = order();
     let opened = order.open_named(1, Holder(1), "p", 0).unwrap();
@@ -165,18 +194,21 @@ fn runs_name_what_their_publisher_stored_before() {
 }
 
 #[test]
-fn a_retry_of_a_voided_message_is_not_stored() {
+fn voided_numbers_may_be_sent_again_in_the_next_epoch() {
     let mut order = order();
     let opened = order.open_named(1, Holder(1), "p", 0).unwrap();
-    publish(&mut order, opened, 1, &["a", "b", "c", "d"]);
-    order.void_published(opened.id, &[(Sequence(3), Sequence(4))]);
-    let again = order.open_named(2, Holder(1), "p", 0).unwrap();
+    publish(&mut order, opened, 1, &["a", "b"]);
+    publish(&mut order, opened, 3, &["c", "d"]);
+    order.void_published(opened.id, &[(Sequence(3), Sequence(5))]);
+    assert_eq!(kinds(&publish(&mut order, opened, 2, &["b"])), [(2, 1, VerdictKind::Reopen)]);
+    let again = order.open_named(2, Holder(1), "p", 2).unwrap();
+    assert_eq!(again.next, 2);
+    let verdicts = publish(&mut order, again, 1, &["a", "b", "c", "d"]);
     assert_eq!(
-        kinds(&publish(&mut order, again, 1, &["a", "b", "c", "d"])),
+        kinds(&verdicts),
         [
             (1, 1, VerdictKind::Duplicate { first: Sequence(2) }),
-            (2, 2, VerdictKind::NotStored),
-            (4, 1, VerdictKind::Duplicate { first: Sequence(5) }),
+            (2, 3, VerdictKind::Stored { first: Sequence(7), batch: 1 }),
         ]
     );
 }
@@ -222,10 +254,7 @@ fn opening_at_a_number_that_is_stored_changes_nothing_and_at_one_that_is_not_goe
     assert_eq!(again.next, 3);
     let stored = publish(&mut order, again, 2, &["b", "c"]);
     assert!(
-        matches!(
-            kinds(&stored)[..],
-            [(2, 1, VerdictKind::Duplicate { .. }), (3, 1, VerdictKind::Stored { .. })]
-        ),
+        matches!(kinds(&stored)[..], [(2, 1, VerdictKind::Duplicate { .. }), (3, 1, VerdictKind::Stored { .. })]),
         "{stored:?}"
     );
 }

@@ -35,11 +35,7 @@ pub(super) struct Delivery<'a> {
 }
 
 impl<'a> Delivery<'a> {
-    pub(super) fn new(
-        visible: &'a Visible,
-        budget_bytes: usize,
-        out: &'a mut Vec<Slice>,
-    ) -> Delivery<'a> {
+    pub(super) fn new(visible: &'a Visible, budget_bytes: usize, out: &'a mut Vec<Slice>) -> Delivery<'a> {
         Delivery {
             visible,
             out,
@@ -67,11 +63,7 @@ impl<'a> Delivery<'a> {
     }
 
     /// Delivers selected slots, behind everything delivered before.
-    pub(super) fn offer_slots(
-        &mut self,
-        slots: Range<u64>,
-        shared: &TipShared,
-    ) -> ControlFlow<Stop> {
+    pub(super) fn offer_slots(&mut self, slots: Range<u64>, shared: &TipShared) -> ControlFlow<Stop> {
         let mut from = slots.start;
         while from < slots.end {
             let Some(chunk) = self.enter(from, shared) else {
@@ -118,10 +110,7 @@ impl<'a> Delivery<'a> {
     }
 
     fn offer_uncut(&mut self, rows: Range<u32>) -> ControlFlow<Stop> {
-        let chunk = self
-            .chunk
-            .clone()
-            .expect("a chunk is entered before rows of it are offered");
+        let chunk = self.chunk.clone().expect("a chunk is entered before rows of it are offered");
         let base = chunk.first_slot;
         let slots = base + u64::from(rows.start)..base + u64::from(rows.end);
         let barrier = self.visible.barrier(&slots);
@@ -161,12 +150,7 @@ impl<'a> Delivery<'a> {
         while from < run.end {
             let (end, bytes) = chunk.slice(from..run.end);
             self.last = chunk.sequence(end - 1);
-            self.out.push(Slice {
-                bytes,
-                records: end - from,
-                first: chunk.sequence(from),
-                last: self.last,
-            });
+            self.out.push(Slice { bytes, records: end - from, first: chunk.sequence(from), last: self.last });
             from = end;
         }
     }

@@ -105,12 +105,7 @@ const _: () = assert!(size_of::<NodeAt>() == 16);
 
 impl NodeAt {
     pub(super) fn new(key: Key) -> NodeAt {
-        NodeAt {
-            key,
-            at: 0,
-            slot: 0,
-            next: 0,
-        }
+        NodeAt { key, at: 0, slot: 0, next: 0 }
     }
 }
 
@@ -147,10 +142,7 @@ impl Index {
     pub(super) fn look(&self) -> Result<Look, Changed> {
         let version = self.version.load(Ordering::Acquire);
         match version.is_multiple_of(2) {
-            true => Ok(Look {
-                version,
-                oldest: self.oldest.load(Ordering::Acquire),
-            }),
+            true => Ok(Look { version, oldest: self.oldest.load(Ordering::Acquire) }),
             false => Err(Changed),
         }
     }
@@ -213,19 +205,14 @@ impl Index {
             };
             let last = last.load(Ordering::Acquire);
             let is_link = topic_of(last) == CONTROL_TOPIC && last != 0;
-            let before_link = words
-                .len()
-                .checked_sub(2)
-                .map(|at| words[at].load(Ordering::Relaxed));
+            let before_link = words.len().checked_sub(2).map(|at| words[at].load(Ordering::Relaxed));
             if is_link && before_link.is_none_or(behind) {
                 place.at = slot_of(last);
                 self.holds(look)?;
                 continue;
             }
             let found = words.partition_point(|word| behind(word.load(Ordering::Acquire)));
-            let word = words
-                .get(found)
-                .map_or(0, |word| word.load(Ordering::Acquire));
+            let word = words.get(found).map_or(0, |word| word.load(Ordering::Acquire));
             if word == 0 {
                 // The chain ends here; what was seen last is the word before. A cell just made has none.
                 let Some(seen) = found.checked_sub(1) else {
@@ -396,19 +383,13 @@ impl IndexWriter {
         if self.due.is_empty() {
             self.index.oldest.store(first_slot, Ordering::Release);
         }
-        self.due.push_back(Due {
-            first_slot,
-            head: 0,
-        });
+        self.due.push_back(Due { first_slot, head: 0 });
     }
 
     /// A new oldest chunk, of which nothing is in the index.
     pub(super) fn prepend_chunk(&mut self, first_slot: u64) {
         self.index.oldest.store(first_slot, Ordering::Release);
-        self.due.push_front(Due {
-            first_slot,
-            head: 0,
-        });
+        self.due.push_front(Due { first_slot, head: 0 });
     }
 
     /// Adds a message. False if there was no room: it must be found by scanning.
@@ -421,11 +402,7 @@ impl IndexWriter {
         let Some(number) = number else {
             return false;
         };
-        let entries = self
-            .index
-            .nodes
-            .get(number)
-            .map_or(0, |node| node.entries());
+        let entries = self.index.nodes.get(number).map_or(0, |node| node.entries());
         if !self.push_word(number, entry(slot, topic), entries) {
             return false;
         }
@@ -523,13 +500,7 @@ impl IndexWriter {
     }
 
     fn new_number(&mut self, key: Key, partition: PartitionId) -> Option<u32> {
-        let owner = Owner {
-            key,
-            partition: partition.0,
-            next_due: 0,
-            tail_words: 0,
-            cell_shift: CELL_SHIFT_MIN,
-        };
+        let owner = Owner { key, partition: partition.0, next_due: 0, tail_words: 0, cell_shift: CELL_SHIFT_MIN };
         if let Some(number) = self.free_nodes.pop() {
             self.owners[number as usize - 1] = owner;
             return Some(number);
@@ -592,11 +563,7 @@ impl IndexWriter {
             self.free_nodes.push(directory);
             return;
         }
-        let split = Split {
-            directory,
-            listed: 0,
-            nodes: 0,
-        };
+        let split = Split { directory, listed: 0, nodes: 0 };
         self.splits.insert(partition.0, split);
     }
 
@@ -604,9 +571,7 @@ impl IndexWriter {
         let newest = self.due.back().map_or(0, |due| due.first_slot);
         let at = match ahead(slot, newest) >= 0 {
             true => self.due.len(),
-            false => self
-                .due
-                .partition_point(|due| ahead(slot, due.first_slot) >= 0),
+            false => self.due.partition_point(|due| ahead(slot, due.first_slot) >= 0),
         };
         let Some(due) = at.checked_sub(1).and_then(|at| self.due.get_mut(at)) else {
             panic!("slot {slot} lies before every chunk");
@@ -677,10 +642,7 @@ impl IndexWriter {
         } else {
             self.index.partitions.set(owner.key.id(), 0);
         }
-        let whole_again = self
-            .splits
-            .get(&owner.partition)
-            .is_some_and(|split| split.nodes == 0)
+        let whole_again = self.splits.get(&owner.partition).is_some_and(|split| split.nodes == 0)
             && self.index.partitions.get(owner.partition) == 0;
         if whole_again && let Some(split) = self.splits.remove(&owner.partition) {
             self.drop_directory(owner.partition, &split);

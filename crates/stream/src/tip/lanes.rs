@@ -79,18 +79,13 @@ impl Lanes {
     }
 
     /// Gets to know partitions and topics that came since.
-    pub(super) fn discover(
-        &mut self,
-        index: &Index,
-        selector: &mut dyn Selector,
-    ) -> Result<(), Changed> {
+    pub(super) fn discover(&mut self, index: &Index, selector: &mut dyn Selector) -> Result<(), Changed> {
         let mut partitions = Vec::new();
         self.partitions_known = selector.partitions(self.partitions_known, &mut partitions);
         for partition in partitions {
             let key = Key::partition(partition);
             let whole = selector.whole_partition(partition);
-            self.places
-                .push(NodeAt::new(if whole { key.whole() } else { key }));
+            self.places.push(NodeAt::new(if whole { key.whole() } else { key }));
         }
         if let Some(topics) = selector.exact_topics() {
             if !self.has_exact {
@@ -110,11 +105,7 @@ impl Lanes {
     }
 
     /// Adds a lane for each wanted topic that a split partition's directory lists.
-    fn discover_listed(
-        &mut self,
-        index: &Index,
-        selector: &mut dyn Selector,
-    ) -> Result<(), Changed> {
+    fn discover_listed(&mut self, index: &Index, selector: &mut dyn Selector) -> Result<(), Changed> {
         let look = index.look()?;
         for lane in 0..self.places.len() {
             let Some(partition) = self.places[lane].key.as_partition() else {
@@ -146,9 +137,7 @@ impl Lanes {
     pub(super) fn density(&self, index: &Index) -> f64 {
         let step = self.places.len().div_ceil(SAMPLE_LANES).max(1);
         let sample = self.places.iter().step_by(step);
-        let entries: u64 = sample
-            .map(|place| u64::from(index.entries_of(place.key)))
-            .sum();
+        let entries: u64 = sample.map(|place| u64::from(index.entries_of(place.key))).sum();
         let all = index.entries.load(Ordering::Relaxed).max(1);
         ((entries * step as u64) as f64 / all as f64).min(1.0)
     }
@@ -161,12 +150,7 @@ impl Lanes {
     }
 
     /// Seats every lane at `from` and puts those with an entry below `to` into the wheel.
-    pub(super) fn turn(
-        &mut self,
-        index: &Index,
-        (from, to): (u64, u64),
-        density: f64,
-    ) -> Result<(), Changed> {
+    pub(super) fn turn(&mut self, index: &Index, (from, to): (u64, u64), density: f64) -> Result<(), Changed> {
         self.rest();
         if from.saturating_sub(self.seated_at) > PLACE_AGE_MAX {
             self.places.iter_mut().for_each(|place| place.at = 0);

@@ -97,9 +97,7 @@ pub(super) struct Nodes {
 impl Nodes {
     pub(super) fn new(nodes_max: usize) -> Nodes {
         let groups = nodes_max.div_ceil(GROUP_NODES);
-        Nodes {
-            groups: (0..groups).map(|_| OnceLock::new()).collect(),
-        }
+        Nodes { groups: (0..groups).map(|_| OnceLock::new()).collect() }
     }
 
     pub(super) fn get(&self, number: u32) -> Option<&Node> {

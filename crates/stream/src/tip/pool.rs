@@ -118,11 +118,7 @@ impl Pool {
             None => self.cut_block(cell_shift)?,
         };
         let of = &mut self.uses[block as usize];
-        let word = of
-            .free
-            .iter()
-            .position(|bits| *bits != 0)
-            .expect("it is listed");
+        let word = of.free.iter().position(|bits| *bits != 0).expect("it is listed");
         let cell = word * 64 + of.free[word].trailing_zeros() as usize;
         of.free[word] &= of.free[word] - 1;
         of.free_cells -= 1;

@@ -76,15 +76,7 @@ pub struct TipCursor {
 impl TipCursor {
     /// Begins at the first message at or above `from`, which may be yet to come.
     pub fn new(shared: Arc<TipShared>, from: Sequence) -> TipCursor {
-        TipCursor {
-            shared,
-            next: from,
-            slot: None,
-            scan_to: 0,
-            lanes: Lanes::default(),
-            hits: 1.0,
-            way: Way::Chosen,
-        }
+        TipCursor { shared, next: from, slot: None, scan_to: 0, lanes: Lanes::default(), hits: 1.0, way: Way::Chosen }
     }
 
     /// Makes the cursor go one way only.
@@ -109,12 +101,7 @@ impl TipCursor {
 
     /// Appends what is selected, in order, until the budget is used up or nothing more is to be had. A record over the
     /// whole budget goes out alone. Every read of a cursor is for the same selection.
-    pub fn read(
-        &mut self,
-        selector: &mut dyn Selector,
-        budget_bytes: usize,
-        out: &mut Vec<Slice>,
-    ) -> ReadEnd {
+    pub fn read(&mut self, selector: &mut dyn Selector, budget_bytes: usize, out: &mut Vec<Slice>) -> ReadEnd {
         let shared = self.shared.clone();
         let visible = shared.visible();
         let (state, tested) = match self.seat(&visible) {
@@ -135,20 +122,14 @@ impl TipCursor {
                 shared.return_scratch(scratch);
                 self.reached(slot, &visible, delivered);
                 let counters = &shared.counters;
-                counters
-                    .records_scanned
-                    .fetch_add(scanned, Ordering::Relaxed);
+                counters.records_scanned.fetch_add(scanned, Ordering::Relaxed);
                 counters.entries_tested.fetch_add(taken, Ordering::Relaxed);
                 (state, scanned + taken)
             }
             Seat::AtEnd => (ReadState::AtEnd, 0),
             Seat::FellOff => (ReadState::FellOff(shared.first_sequence()), 0),
         };
-        ReadEnd {
-            through: Sequence(self.next.0.saturating_sub(1)),
-            state,
-            tested,
-        }
+        ReadEnd { through: Sequence(self.next.0.saturating_sub(1)), state, tested }
     }
 
     fn seat(&mut self, visible: &Visible) -> Seat {
@@ -210,12 +191,7 @@ impl TipCursor {
     }
 
     /// One stretch, the best way.
-    fn step(
-        &mut self,
-        slot: u64,
-        read: &mut Read,
-        scratch: &mut Scratch,
-    ) -> ControlFlow<Stop, u64> {
+    fn step(&mut self, slot: u64, read: &mut Read, scratch: &mut Scratch) -> ControlFlow<Stop, u64> {
         let everything = read.selector.everything();
         // Where chunks lack entries in the index, each is asked before it is passed.
         let degraded = &self.shared.counters.chunks_degraded;
@@ -276,13 +252,7 @@ impl TipCursor {
     }
 
     /// Reads on by the index, below `limit`.
-    fn gather(
-        &mut self,
-        slot: u64,
-        limit: u64,
-        read: &mut Read,
-        scratch: &mut Scratch,
-    ) -> ControlFlow<Stop, u64> {
+    fn gather(&mut self, slot: u64, limit: u64, read: &mut Read, scratch: &mut Scratch) -> ControlFlow<Stop, u64> {
         let Some((start, end)) = self.lanes.stretch() else {
             return ControlFlow::Continue(limit);
         };
@@ -291,19 +261,13 @@ impl TipCursor {
             return ControlFlow::Continue(limit);
         }
         // A stretch that was passed by a scan is gathered empty: its lanes move on.
-        let to = end
-            .min(limit)
-            .max(from)
-            .min(from + read.fitting(self.hits, end - start));
+        let to = end.min(limit).max(from).min(from + read.fitting(self.hits, end - start));
         let stretch = Stretch {
             from,
             to: if end <= slot { from } else { to },
             expected: (self.hits * (to - from) as f64) as u64,
         };
-        match self
-            .lanes
-            .gather(&self.shared.index, read.selector, stretch, scratch)
-        {
+        match self.lanes.gather(&self.shared.index, read.selector, stretch, scratch) {
             Ok(tested) => read.taken += tested,
             Err(_) => {
                 self.scan_to = limit.min(from + RETRY_ROWS);

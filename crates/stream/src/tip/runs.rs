@@ -36,10 +36,7 @@ impl Runs {
 
     /// How many slots there are.
     pub fn slots(&self) -> u64 {
-        self.runs
-            .iter()
-            .map(|run| u64::from(run.end - run.start))
-            .sum()
+        self.runs.iter().map(|run| u64::from(run.end - run.start)).sum()
     }
 }
 
@@ -116,10 +113,7 @@ mod tests {
         }
         let mut runs = Runs::default();
         set.drain(&mut runs);
-        assert_eq!(
-            runs.as_slice(),
-            [5..6, 63..66, 70..71, 4096..4097, 65_535..65_536]
-        );
+        assert_eq!(runs.as_slice(), [5..6, 63..66, 70..71, 4096..4097, 65_535..65_536]);
         assert_eq!(runs.slots(), 7);
         set.add(3);
         set.clear();

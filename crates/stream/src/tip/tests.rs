@@ -55,8 +55,7 @@ impl Selector for TestSelector {
 
     fn partitions(&mut self, from_count: u32, out: &mut Vec<PartitionId>) -> u32 {
         for partition in from_count..self.known {
-            let mut topics =
-                partition * TOPICS_PER_PARTITION..(partition + 1) * TOPICS_PER_PARTITION;
+            let mut topics = partition * TOPICS_PER_PARTITION..(partition + 1) * TOPICS_PER_PARTITION;
             if topics.any(|topic| self.wants(topic)) {
                 out.push(PartitionId(partition));
             }
@@ -82,9 +81,7 @@ struct Kept {
 
 fn record(sequence: u64, topic: u32, payload_bytes: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let payload: Vec<u8> = (0..payload_bytes)
-        .map(|at| (sequence as usize + at) as u8)
-        .collect();
+    let payload: Vec<u8> = (0..payload_bytes).map(|at| (sequence as usize + at) as u8).collect();
     push_record(&mut bytes, topic, 0, &[], &payload);
     bytes[8..16].copy_from_slice(&sequence.to_le_bytes());
     bytes
@@ -126,11 +123,7 @@ fn topic() -> impl Strategy<Value = u32> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let message = (
-        topic(),
-        0..120usize,
-        prop_oneof![4 => Just(0u64), 1 => 1..50u64],
-    );
+    let message = (topic(), 0..120usize, prop_oneof![4 => Just(0u64), 1 => 1..50u64]);
     prop_oneof![
         5 => prop::collection::vec(message, 1..24).prop_map(Step::Append),
         3 => (any::<u8>(), 0..3u8, prop::bool::weighted(0.3))
@@ -208,11 +201,7 @@ impl Run {
             let sequence = self.next + skip;
             let bytes = record(sequence, *topic, *payload_bytes);
             batch.extend_from_slice(&bytes);
-            self.kept.push(Kept {
-                sequence,
-                topic: *topic,
-                bytes,
-            });
+            self.kept.push(Kept { sequence, topic: *topic, bytes });
             self.next = sequence + 1;
         }
         self.fresh.push((first, self.next - 1));
@@ -246,13 +235,9 @@ impl Run {
         let open: Vec<OpenRange> = self
             .open
             .iter()
-            .map(|(first, last)| OpenRange {
-                first: Sequence(*first),
-                last: Sequence(*last),
-            })
+            .map(|(first, last)| OpenRange { first: Sequence(*first), last: Sequence(*last) })
             .collect();
-        self.writer
-            .set_visible(Sequence(self.settled_to), &open, &voids);
+        self.writer.set_visible(Sequence(self.settled_to), &open, &voids);
         assert_eq!(self.shared.settled_to(), Sequence(self.settled_to));
     }
 
@@ -260,14 +245,11 @@ impl Run {
         let span = self.next + 20 - self.oldest;
         let from = self.oldest + span * u64::from(share) / 256;
         let cursor = TipCursor::new(self.shared.clone(), Sequence(from)).go(way);
-        self.cursors
-            .push((cursor, TestSelector { wanted, known: 8 }));
+        self.cursors.push((cursor, TestSelector { wanted, known: 8 }));
     }
 
     fn is_open(&self, sequence: u64) -> bool {
-        self.open
-            .iter()
-            .any(|(first, last)| (*first..=*last).contains(&sequence))
+        self.open.iter().any(|(first, last)| (*first..=*last).contains(&sequence))
     }
 
     /// What a reader that stands at `from` may get.
@@ -308,10 +290,7 @@ impl Run {
         let expected = self.expected(&selector, from);
         let got = flatten(&slices);
         let bytes: usize = got.iter().map(|(_, _, bytes)| bytes.len()).sum();
-        assert!(
-            bytes <= budget || got.len() == 1,
-            "{bytes} bytes over {budget}"
-        );
+        assert!(bytes <= budget || got.len() == 1, "{bytes} bytes over {budget}");
         let numbers: Vec<u64> = got.iter().map(|got| got.0).collect();
         let mut due: Vec<u64> = expected.iter().map(|kept| kept.sequence).collect();
         due.truncate(got.len());
@@ -324,17 +303,10 @@ impl Run {
             assert!(last.0 < next);
         }
         if let Some(missing) = expected.get(got.len()) {
-            assert!(
-                next <= missing.sequence,
-                "{next} passes {}",
-                missing.sequence
-            );
+            assert!(next <= missing.sequence, "{next} passes {}", missing.sequence);
             assert_eq!(end.state, ReadState::More);
             let size = missing.bytes.len();
-            assert!(
-                bytes + size > budget,
-                "{size} bytes more would fit beside {bytes} in {budget}"
-            );
+            assert!(bytes + size > budget, "{size} bytes more would fit beside {bytes} in {budget}");
         } else if end.state == ReadState::AtEnd {
             let mark = self.mark_at_end(&selector, from);
             assert_eq!(next, mark.max(from), "the mark at the end");
@@ -379,11 +351,7 @@ impl Run {
             .map(|sequence| {
                 let topic = (sequence * 7 % 64) as u32;
                 let bytes = record(sequence, topic, sequence as usize % 40);
-                Kept {
-                    sequence,
-                    topic,
-                    bytes,
-                }
+                Kept { sequence, topic, bytes }
             })
             .collect();
         let parts: Vec<Bytes> = older
@@ -395,10 +363,7 @@ impl Run {
             .collect();
         let void = (from + 3, from + 4);
         let voids = [(Sequence(void.0), Sequence(void.1))];
-        if self
-            .writer
-            .prepend(parts, Sequence(from), &voids, &mut partition_of)
-        {
+        if self.writer.prepend(parts, Sequence(from), &voids, &mut partition_of) {
             self.voids.extend(void.0..=void.1);
             self.kept.splice(0..0, older);
             self.oldest = from;
@@ -431,12 +396,7 @@ impl Run {
     /// What the tip must hold given its budget.
     fn check_held(&self, config: &TipConfig) {
         let first = self.shared.first_sequence().0;
-        let held: usize = self
-            .kept
-            .iter()
-            .filter(|kept| kept.sequence >= first)
-            .map(|kept| kept.bytes.len())
-            .sum();
+        let held: usize = self.kept.iter().filter(|kept| kept.sequence >= first).map(|kept| kept.bytes.len()).sum();
         assert_eq!(self.shared.bytes(), held);
         let evictable = self.settled_to + 1 > first;
         assert!(
@@ -496,16 +456,8 @@ proptest! {
 
 #[test]
 fn a_trickle_of_single_messages_is_copied_into_few_pieces() {
-    let mut run = Run::new(TipConfig {
-        bytes: 1 << 20,
-        chunk_bytes: 256 << 10,
-        ..TipConfig::default()
-    });
-    for wanted in [
-        Wanted::Everything,
-        Wanted::Topics(vec![9]),
-        Wanted::EveryNth(2),
-    ] {
+    let mut run = Run::new(TipConfig { bytes: 1 << 20, chunk_bytes: 256 << 10, ..TipConfig::default() });
+    for wanted in [Wanted::Everything, Wanted::Topics(vec![9]), Wanted::EveryNth(2)] {
         run.subscribe(wanted, 0, Way::Chosen);
     }
     for round in 0..12_000u32 {
@@ -547,10 +499,7 @@ fn a_reader_of_everything_gets_the_chunks_own_bytes_uncopied() {
     let messages: Vec<_> = (0..100).map(|at| (1 + at % 5, 40, 0)).collect();
     run.append(&messages);
     run.settle(255, 0, false);
-    let mut selector = TestSelector {
-        wanted: Wanted::Everything,
-        known: 8,
-    };
+    let mut selector = TestSelector { wanted: Wanted::Everything, known: 8 };
     let mut cursor = TipCursor::new(run.shared.clone(), Sequence(1));
     let (mut once, mut again) = (Vec::new(), Vec::new());
     let end = cursor.read(&mut selector, 1 << 20, &mut once);
@@ -566,10 +515,7 @@ fn a_settled_message_passes_an_open_one_that_does_not_match() {
     run.append(&[(1, 8, 0)]);
     run.append(&[(2, 8, 0)]);
     run.append(&[(1, 8, 0)]);
-    let open = [OpenRange {
-        first: Sequence(2),
-        last: Sequence(2),
-    }];
+    let open = [OpenRange { first: Sequence(2), last: Sequence(2) }];
     run.writer.set_visible(Sequence(1), &open, &[]);
     let read = |wanted: Wanted| {
         let mut cursor = TipCursor::new(run.shared.clone(), Sequence(1));
@@ -578,29 +524,18 @@ fn a_settled_message_passes_an_open_one_that_does_not_match() {
         let sequences: Vec<u64> = flatten(&slices).iter().map(|got| got.0).collect();
         (sequences, end.through.0, end.state)
     };
-    assert_eq!(
-        read(Wanted::Topics(vec![1])),
-        (vec![1, 3], 3, ReadState::AtEnd)
-    );
+    assert_eq!(read(Wanted::Topics(vec![1])), (vec![1, 3], 3, ReadState::AtEnd));
     assert_eq!(read(Wanted::Topics(vec![2])), (vec![], 1, ReadState::AtEnd));
     assert_eq!(read(Wanted::Everything), (vec![1], 1, ReadState::AtEnd));
     assert_eq!(read(Wanted::Topics(vec![5])), (vec![], 3, ReadState::AtEnd));
-    run.writer
-        .set_visible(Sequence(3), &[], &[(Sequence(2), Sequence(2))]);
+    run.writer.set_visible(Sequence(3), &[], &[(Sequence(2), Sequence(2))]);
     let read = |wanted: Wanted| {
         let mut cursor = TipCursor::new(run.shared.clone(), Sequence(1));
         let mut slices = Vec::new();
         cursor.read(&mut TestSelector { wanted, known: 8 }, 1 << 20, &mut slices);
-        flatten(&slices)
-            .iter()
-            .map(|got| got.0)
-            .collect::<Vec<u64>>()
+        flatten(&slices).iter().map(|got| got.0).collect::<Vec<u64>>()
     };
-    assert_eq!(
-        read(Wanted::Everything),
-        [1, 3],
-        "a void message is nobody's"
-    );
+    assert_eq!(read(Wanted::Everything), [1, 3], "a void message is nobody's");
 }
 
 #[test]
@@ -615,8 +550,7 @@ fn readers_on_their_own_threads_see_every_message_once_or_fall_off() {
     };
     let (mut writer, shared) = TipWriter::new(config);
     const MESSAGES: u64 = 120_000;
-    let topic_of =
-        |sequence: u64| 1 + (sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as u32 % 63;
+    let topic_of = |sequence: u64| 1 + (sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as u32 % 63;
     let wanteds = [
         (Wanted::Topics(vec![9]), Way::Index),
         (Wanted::Partitions(vec![1, 5]), Way::Index),
@@ -635,9 +569,8 @@ fn readers_on_their_own_threads_see_every_message_once_or_fall_off() {
                     let mut slices = Vec::new();
                     let end = cursor.read(&mut selector, 4096, &mut slices);
                     let got: Vec<u64> = flatten(&slices).iter().map(|got| got.0).collect();
-                    let expected: Vec<u64> = (from..=end.through.0)
-                        .filter(|sequence| selector.wants(topic_of(*sequence)))
-                        .collect();
+                    let expected: Vec<u64> =
+                        (from..=end.through.0).filter(|sequence| selector.wants(topic_of(*sequence))).collect();
                     assert_eq!(got, expected);
                     delivered += got.len() as u64;
                     match end.state {
@@ -657,11 +590,7 @@ fn readers_on_their_own_threads_see_every_message_once_or_fall_off() {
             let mut batch = BytesMut::new();
             for _ in 0..1 + sequence % 40 {
                 if sequence <= MESSAGES {
-                    batch.extend_from_slice(&record(
-                        sequence,
-                        topic_of(sequence),
-                        sequence as usize % 60,
-                    ));
+                    batch.extend_from_slice(&record(sequence, topic_of(sequence), sequence as usize % 60));
                     sequence += 1;
                 }
             }

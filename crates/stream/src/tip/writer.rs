@@ -9,9 +9,7 @@ use bytes::Bytes;
 
 use super::chunk::Chunk;
 use super::index::IndexWriter;
-use super::{
-    CHUNK_BYTES_MAX, Counters, OpenRange, PartitionId, TIP_BYTES_MAX, TipConfig, TipShared, Visible,
-};
+use super::{CHUNK_BYTES_MAX, Counters, OpenRange, PartitionId, TIP_BYTES_MAX, TipConfig, TipShared, Visible};
 use crate::record::{CONTROL_TOPIC, HEADER_BYTES, RECORD_ALIGN, Sequence};
 
 /// The slot of the first record ever appended: in the middle, so that [`TipWriter::prepend`] has room below it.
@@ -43,11 +41,7 @@ impl TipWriter {
             "a chunk holds 32 bytes to 1 GiB, not {}",
             config.chunk_bytes
         );
-        assert!(
-            config.bytes <= TIP_BYTES_MAX,
-            "a tip holds 32 GiB at most, not {} bytes",
-            config.bytes
-        );
+        assert!(config.bytes <= TIP_BYTES_MAX, "a tip holds 32 GiB at most, not {} bytes", config.bytes);
         let settled_to = Sequence(config.next.0.saturating_sub(1));
         let (index, index_shared) = IndexWriter::new(&config);
         let shared = Arc::new(TipShared {
@@ -104,16 +98,10 @@ impl TipWriter {
         let index = &mut self.index;
         let mut entries_lost = 0;
         chunk.push(records, |row| {
-            assert!(
-                row.sequence >= *next_sequence,
-                "sequence {} comes after {}",
-                row.sequence,
-                next_sequence.0 - 1
-            );
+            assert!(row.sequence >= *next_sequence, "sequence {} comes after {}", row.sequence, next_sequence.0 - 1);
             *next_sequence = row.sequence.next();
             *next_slot = row.slot + 1;
-            let lost = row.topic != CONTROL_TOPIC
-                && !index.push(row.slot, row.topic, partition_of(row.topic));
+            let lost = row.topic != CONTROL_TOPIC && !index.push(row.slot, row.topic, partition_of(row.topic));
             if lost {
                 entries_lost += 1;
             }
@@ -155,8 +143,7 @@ impl TipWriter {
         self.is_open = true;
         self.index.begin_chunk(self.next_slot);
         self.chunks.push_back(chunk.clone());
-        self.shared
-            .change_chunks(|chunks| chunks.push_back(chunk.clone()));
+        self.shared.change_chunks(|chunks| chunks.push_back(chunk.clone()));
         chunk
     }
 
@@ -188,10 +175,7 @@ impl TipWriter {
     ) -> bool {
         let _ = partition_of;
         let bytes: usize = records.iter().map(Bytes::len).sum();
-        assert!(
-            bytes <= CHUNK_BYTES_MAX,
-            "a chunk of {bytes} bytes is too large"
-        );
+        assert!(bytes <= CHUNK_BYTES_MAX, "a chunk of {bytes} bytes is too large");
         // A slot is given once: not again after its record has left.
         if self.has_evicted || self.bytes + bytes > self.config.bytes {
             return false;
@@ -228,18 +212,12 @@ impl TipWriter {
         // Its slots are known once its rows are counted.
         let mut rows = 0;
         let mut first = None;
-        for record in records
-            .iter()
-            .flat_map(|part| crate::record::Records::new(part))
-        {
+        for record in records.iter().flat_map(|part| crate::record::Records::new(part)) {
             let record = record.unwrap_or_else(|bad| panic!("records to prepend: {bad}"));
             first.get_or_insert(record.sequence());
             rows += 1;
         }
-        let oldest = self
-            .chunks
-            .front()
-            .map_or(self.next_slot, |chunk| chunk.first_slot);
+        let oldest = self.chunks.front().map_or(self.next_slot, |chunk| chunk.first_slot);
         let mut chunk = Chunk::open(oldest - rows, first?, bytes);
         let mut last = None;
         for part in records.iter().filter(|part| !part.is_empty()) {
@@ -247,11 +225,7 @@ impl TipWriter {
                 chunk = chunk.regrouped();
             }
             chunk.push(part.clone(), |row| {
-                assert!(
-                    last < Some(row.sequence),
-                    "{} comes after {last:?}",
-                    row.sequence
-                );
+                assert!(last < Some(row.sequence), "{} comes after {last:?}", row.sequence);
                 last = Some(row.sequence);
             });
         }
@@ -264,9 +238,7 @@ impl TipWriter {
         counters.bytes.store(self.bytes as u64, Ordering::Relaxed);
         // Two's complement: adding a negative number takes away.
         counters.records.fetch_add(rows as u64, Ordering::Relaxed);
-        counters
-            .column_bytes
-            .fetch_add((rows * 8) as u64, Ordering::Relaxed);
+        counters.column_bytes.fetch_add((rows * 8) as u64, Ordering::Relaxed);
     }
 
     /// Puts out the oldest chunks over the budget, as far as they are settled.
@@ -285,15 +257,9 @@ impl TipWriter {
             let gone = self.shared.change_chunks(VecDeque::pop_front);
             drop(gone);
             if !oldest.is_indexed() {
-                self.shared
-                    .counters
-                    .chunks_degraded
-                    .fetch_sub(1, Ordering::Relaxed);
+                self.shared.counters.chunks_degraded.fetch_sub(1, Ordering::Relaxed);
             }
-            self.shared
-                .counters
-                .chunks_evicted
-                .fetch_add(1, Ordering::Relaxed);
+            self.shared.counters.chunks_evicted.fetch_add(1, Ordering::Relaxed);
             self.account(-(oldest.bytes() as i64), -i64::from(oldest.rows()));
         }
     }
@@ -302,17 +268,8 @@ impl TipWriter {
     /// in `open` (in order, without overlap) is not settled yet, and everything else appended is: a reader gets a
     /// settled message unless an open one before it matches too. `voids` are sequences that never were, told here
     /// once, at the latest with the `settled_to` at or above them; no reader gets them.
-    pub fn set_visible(
-        &mut self,
-        settled_to: Sequence,
-        open: &[OpenRange],
-        voids: &[(Sequence, Sequence)],
-    ) {
-        assert!(
-            settled_to >= self.settled_to,
-            "settled_to goes back from {} to {settled_to}",
-            self.settled_to
-        );
+    pub fn set_visible(&mut self, settled_to: Sequence, open: &[OpenRange], voids: &[(Sequence, Sequence)]) {
+        assert!(settled_to >= self.settled_to, "settled_to goes back from {} to {settled_to}", self.settled_to);
         for void in voids {
             self.cut(void.0, void.1);
         }
@@ -337,11 +294,7 @@ impl TipWriter {
             end_slot: self.next_slot,
             open,
         });
-        let mut shared = self
-            .shared
-            .visible
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut shared = self.shared.visible.write().unwrap_or_else(PoisonError::into_inner);
         let old = std::mem::replace(&mut *shared, visible);
         drop(shared);
         drop(old);
@@ -353,9 +306,7 @@ impl TipWriter {
         if sequence >= self.next_sequence {
             return self.next_slot;
         }
-        let after = self
-            .chunks
-            .partition_point(|chunk| chunk.first_sequence <= sequence);
+        let after = self.chunks.partition_point(|chunk| chunk.first_sequence <= sequence);
         let Some(chunk) = self.chunks.get(after.saturating_sub(1)) else {
             return self.next_slot;
         };
@@ -364,9 +315,7 @@ impl TipWriter {
 
     fn cut(&self, first: Sequence, last: Sequence) {
         let slots = self.slot_of(first)..self.slot_of(last.next());
-        let from = self
-            .chunks
-            .partition_point(|chunk| chunk.end_slot() <= slots.start);
+        let from = self.chunks.partition_point(|chunk| chunk.end_slot() <= slots.start);
         for chunk in self.chunks.range(from..) {
             let from = slots.start.max(chunk.first_slot);
             let to = slots.end.min(chunk.end_slot());

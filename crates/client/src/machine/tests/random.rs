@@ -115,18 +115,9 @@ impl Server {
         match frame {
             Frame::Hello(_) => self.outbox.push_back((0, welcome().into())),
             Frame::OpenPublisher(open) => {
-                assert!(
-                    open.next <= self.last + 1,
-                    "{} after {}",
-                    open.next,
-                    self.last
-                );
+                assert!(open.next <= self.last + 1, "{} after {}", open.next, self.last);
                 self.epoch += 1;
-                self.say(PublisherOpened {
-                    publisher: 9,
-                    epoch: self.epoch,
-                    last_consumed: self.last,
-                });
+                self.say(PublisherOpened { publisher: 9, epoch: self.epoch, last_consumed: self.last });
             }
             Frame::Publish(publish) => self.publish(&publish, busy),
             Frame::Subscribe(subscribe) => {
@@ -146,9 +137,7 @@ impl Server {
                 self.outbox.push_back((0, Names { topics }.into()));
             }
             Frame::Credit(credit) => self.credit += credit.bytes.cast_signed(),
-            Frame::Ping(ping) => self
-                .outbox
-                .push_back((0, Pong { value: ping.value }.into())),
+            Frame::Ping(ping) => self.outbox.push_back((0, Pong { value: ping.value }.into())),
             Frame::Topics(_) => {}
             other => panic!("{other:?}"),
         }
@@ -173,10 +162,7 @@ impl Server {
                     Code::Ok
                 }
             };
-            let at = self
-                .stored
-                .iter()
-                .rposition(|(stored, _)| *stored == number);
+            let at = self.stored.iter().rposition(|(stored, _)| *stored == number);
             let sequence = match code {
                 Code::Expected => self.last + 1,
                 _ => at.map_or(0, |at| 1_000 + at as u64),
@@ -194,9 +180,7 @@ impl Server {
         let through = (next + count).min(HISTORY + 1) - 1;
         let sequences: Vec<u64> = (next..=through).collect();
         if sequences.is_empty() {
-            self.say(Safe {
-                through: Sequence(through),
-            });
+            self.say(Safe { through: Sequence(through) });
         } else if self.credit > 0 {
             let frame = deliver(&sequences, through);
             self.credit -= 16 + i64::try_from(frame.records.len()).unwrap();
@@ -208,18 +192,11 @@ impl Server {
 
 impl Run {
     fn new(name: Option<&str>, subscribes: bool) -> Run {
-        let options = Options {
-            connect_timeout: Duration::from_secs(1_000),
-            unreachable_after: None,
-            ..options()
-        };
+        let options = Options { connect_timeout: Duration::from_secs(1_000), unreachable_after: None, ..options() };
         let mut client = Connection::new(options, 5, Duration::ZERO).unwrap();
         let publisher = name.map(|name| client.open_publisher(name, 0).unwrap());
         let subscription = subscribes.then(|| {
-            let wanted = Subscribe {
-                credit_bytes: 300,
-                ..Subscribe::new(["a/**"])
-            };
+            let wanted = Subscribe { credit_bytes: 300, ..Subscribe::new(["a/**"]) };
             client.subscribe(wanted.from(Begin::Start)).unwrap()
         });
         Run {
@@ -267,9 +244,7 @@ impl Run {
         let open = self.published - self.answers.len() as u64;
         // Levels and atomic batches make blocks of their own, so that several wait.
         let count = if self.published % 7 == 3 { 2 } else { 1 };
-        let payloads: Vec<String> = (0..count)
-            .map(|at| (self.published + at).to_string())
-            .collect();
+        let payloads: Vec<String> = (0..count).map(|at| (self.published + at).to_string()).collect();
         let messages: Vec<(&str, Message<'_>)> = payloads
             .iter()
             .map(|payload| {
@@ -325,9 +300,7 @@ impl Run {
                     self.client.connected(self.now);
                     self.server.connected(self.named);
                 }
-                Event::Answered {
-                    messages, outcome, ..
-                } => {
+                Event::Answered { messages, outcome, .. } => {
                     for at in 0..u64::from(messages) {
                         let sequence = outcome.clone().map(|ack| ack.sequence.0 + at);
                         self.answers.push(sequence);
