@@ -337,11 +337,8 @@ impl Process {
                 }
                 clean = !disk.is_crashed();
                 if clean {
-                    match log.into_backend().close(next.0, timestamp) {
-                        // Without the mark the next start takes the stop for an unclean one.
-                        Err(_) => clean = false,
-                        Ok(()) => {}
-                    }
+                    // Without the mark the next start takes the stop for an unclean one.
+                    clean = log.into_backend().close(next.0, timestamp).is_ok();
                 }
             }
             (AnyLog::Memory(log), Left::Memory(left)) => {
