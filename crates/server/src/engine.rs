@@ -72,6 +72,14 @@ pub struct Refused {
     pub detail: u64,
 }
 
+/// A batch on its way.
+struct InFlight {
+    reserved_to: Sequence,
+    has_records: bool,
+    /// Durable, or known never to be.
+    known: bool,
+}
+
 /// Sequencer and ledger.
 pub struct Engine {
     order: Order,
@@ -80,9 +88,11 @@ pub struct Engine {
     names: Arc<RwLock<Names>>,
     server_epoch: u64,
     sessions: HashMap<u32, Arc<Mailbox>>,
-    /// Batches taken and not yet durable in an unbroken row: number to its reservation, and whether it is durable.
-    in_flight: BTreeMap<u64, (Sequence, bool)>,
+    /// Batches taken and not yet durable in an unbroken row.
+    in_flight: BTreeMap<u64, InFlight>,
     synced_to: u64,
+    /// The newest durable batch that holds records: worth telling that it is durable.
+    records_synced_to: u64,
     synced_told: u64,
     room_bytes: u64,
     /// The largest publish that found no room since the journal was told of one.
@@ -106,6 +116,7 @@ impl Engine {
             sessions: HashMap::new(),
             in_flight: BTreeMap::new(),
             synced_to: start.last_batch,
+            records_synced_to: start.last_batch,
             synced_told: start.last_batch,
             room_bytes: 0,
             wanted_bytes: 0,
@@ -170,9 +181,12 @@ impl Engine {
         self.order.has_pending()
     }
 
-    /// Whether an empty batch would tell something: something is durable that no batch says so of.
+    /// Whether an empty batch would tell something: records are durable that no batch says so of.
     pub fn wants_sync_mark(&self) -> bool {
-        !self.lost && self.in_flight.is_empty() && !self.order.has_pending() && self.synced_told < self.synced_to
+        !self.lost
+            && self.in_flight.is_empty()
+            && !self.order.has_pending()
+            && self.synced_told < self.records_synced_to
     }
 
     /// Whether the journal is lost.
@@ -464,7 +478,8 @@ impl Engine {
     }
 
     fn parts(&mut self, batch: Batch) -> BatchParts {
-        self.in_flight.insert(batch.number, (batch.reserved_to, false));
+        let (reserved_to, has_records) = (batch.reserved_to, batch.record_count > 0);
+        self.in_flight.insert(batch.number, InFlight { reserved_to, has_records, known: false });
         self.synced_told = self.synced_to;
         let mut names = NamesBuilder::default();
         for name in &batch.names {
@@ -490,23 +505,35 @@ impl Engine {
     /// What became of batches, and how much the journal takes from here on.
     pub fn completed(&mut self, now: i64, completions: &[Completion], room: Room) {
         for completion in completions {
-            if completion.outcome == Outcome::Durable
-                && let Some(batch) = self.in_flight.get_mut(&completion.number.0)
-            {
-                batch.1 = true;
-            }
+            self.note_in_flight(completion);
             self.ledger.completed(completion.number, completion.outcome);
         }
         while let Some(first) = self.in_flight.first_entry()
-            && first.get().1
+            && first.get().known
         {
-            let (number, (reserved_to, _)) = first.remove_entry();
+            let (number, batch) = first.remove_entry();
             self.synced_to = number;
-            self.order.durable(number, reserved_to);
+            if batch.has_records {
+                self.records_synced_to = number;
+            }
+            self.order.durable(number, batch.reserved_to);
         }
         self.set_room(room);
         self.settle_accounts(now);
         self.order.settled(self.ledger.settled_to());
+    }
+
+    fn note_in_flight(&mut self, completion: &Completion) {
+        let number = completion.number.0;
+        let Some(batch) = self.in_flight.get_mut(&number) else { return };
+        match completion.outcome {
+            Outcome::Unknown => {}
+            Outcome::Durable => batch.known = true,
+            Outcome::Failed => {
+                *batch = InFlight { reserved_to: Sequence::ZERO, has_records: false, known: true };
+                self.order.failed(number);
+            }
+        }
     }
 
     /// The journal can fail: messages may be taken back before they are settled.

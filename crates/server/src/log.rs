@@ -247,13 +247,16 @@ impl<B: Backend> Log<B> {
     }
 }
 
-/// Readers need to know of new bytes on disk only when the tip lets go of them: told when so much was written.
+/// Readers need to know of new bytes on disk only when the tip lets go of them: told when so much was written, or a part of
+/// what the tip holds.
 const TABLE_BYTES: u64 = 1 << 20;
+const TABLE_TIP_PART: u64 = 8;
 
 impl Log<Local> {
     /// Shows readers the segments as they are now. `whole`: more than the newest may have changed.
     pub fn publish_table(&mut self, whole: bool) {
         let table = self.backend.table();
+        let lag = TABLE_BYTES.min(self.node.settings.tip_bytes / TABLE_TIP_PART);
         self.node.history.with_table(|seen| {
             if whole {
                 *seen = table.clone();
@@ -261,7 +264,7 @@ impl Log<Local> {
             }
             let Some(newest) = table.last() else { return };
             let old = seen.last().map_or((0, 0), |info| (info.number, info.batches_end));
-            if old.0 == newest.number && newest.batches_end < old.1 + TABLE_BYTES {
+            if old.0 == newest.number && newest.batches_end < old.1 + lag {
                 return;
             }
             let from = old.0;

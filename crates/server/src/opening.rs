@@ -180,7 +180,8 @@ pub fn open(settings: Settings, disk: Arc<dyn Disk>, chance: Chance) -> Result<O
     // What the tip must leave room for is what is published meanwhile.
     let budget = settings.tip_bytes / 4 * 3;
     let refill = Refill::new(Arc::clone(&disk), found.identity.stream_id, &found.table, &found.voids, budget);
-    let (node, tip) = assemble(settings, disk, chance.hash_seed, found).map_err(|error| OpenError::Groups(Box::new(error)))?;
+    let (node, tip) =
+        assemble(settings, disk, chance.hash_seed, found).map_err(|error| OpenError::Groups(Box::new(error)))?;
     let mut log = Log::new(Arc::clone(&node), local, tip);
     if !replaying.rule_voids.is_empty() {
         let ranges: Vec<(Sequence, Sequence)> =

@@ -403,8 +403,7 @@ mod tests {
 
     #[test]
     fn listening_beyond_loopback_wants_to_be_said() {
-        let mut settings = Settings::default();
-        settings.listen = "0.0.0.0:7420".parse().unwrap();
+        let mut settings = Settings { listen: "0.0.0.0:7420".parse().unwrap(), ..Settings::default() };
         assert!(settings.check().unwrap_err().to_string().contains("insecure"));
         settings.insecure = true;
         settings.check().unwrap();

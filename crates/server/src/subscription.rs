@@ -250,7 +250,8 @@ impl Subscription {
         if self.until.is_some_and(|until| self.through >= until) {
             Turn::Ended(Code::Ok)
         } else if !self.slices.is_empty() {
-            Turn::NoCredit
+            // What did not fit behind other records goes alone next, if there is any credit left.
+            if self.credit > 0 { Turn::Again } else { Turn::NoCredit }
         } else if at_end {
             Turn::Waits
         } else {

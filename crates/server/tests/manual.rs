@@ -1,5 +1,7 @@
 //! docs/operating.md lists every setting and every metric; `UPDATE_EXPECT=1` writes the lists anew.
 
+#![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
+
 use std::path::{Path, PathBuf};
 
 use arioso_server::http::GAUGES;

@@ -1,5 +1,7 @@
 //! Sessions against a bus on the in-memory journal: frames in, frames out, one thread, no clock.
 
+#![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
+
 use std::sync::Arc;
 
 use arioso_disk::SimDisk;

@@ -109,6 +109,15 @@ impl Follow {
         self.checked_to >= self.through
     }
 
+    /// Up to here there is nothing it should still get.
+    pub fn reached(&self) -> u64 {
+        let begins = match self.start {
+            Start::Unknown => 0,
+            Start::At(from) | Start::Time(_, from) => from.saturating_sub(1),
+        };
+        begins.max(self.through)
+    }
+
     /// Messages delivered.
     pub fn delivered_count(&self) -> usize {
         self.delivered.len()

@@ -23,7 +23,7 @@ impl Rng {
 
     /// A number below `end`; 0 if there is none.
     pub fn below(&mut self, end: u64) -> u64 {
-        (u128::from(self.draw()) * u128::from(end) >> 64) as u64
+        ((u128::from(self.draw()) * u128::from(end)) >> 64) as u64
     }
 
     /// A number from `low` to `high`, both included.

@@ -115,8 +115,12 @@ pub fn evict(root: &Path) -> Result<u64> {
             // What is dirty stays in the cache, so it is written first.
             let file = disk.open(&path, Access::Read);
             let done = file.and_then(|file| file.sync_data().and_then(|()| file.advise(Advice::DontNeed)));
-            done.map_err(|error| evicting(root, &error))?;
-            bytes += entry.bytes;
+            match done {
+                Ok(()) => bytes += entry.bytes,
+                // A running server renames and removes files.
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(evicting(root, &error)),
+            }
         }
     }
     Ok(bytes)

@@ -133,7 +133,9 @@ impl Session {
 
     /// When something is due though nothing happens.
     pub fn deadline(&self) -> i64 {
-        let beat = (self.said_at + self.heartbeat_ns).min(self.heard_at + 3 * self.heartbeat_ns);
+        let dead = self.heard_at + 3 * self.heartbeat_ns;
+        // Before hello is answered nothing is said.
+        let beat = if self.state == State::Open { dead.min(self.said_at + self.heartbeat_ns) } else { dead };
         self.subscriptions.mark_due().map_or(beat, |mark| mark.min(beat))
     }
 

@@ -279,7 +279,7 @@ impl World {
                 }
             }
             for following in &client.follows {
-                let (of, through) = (following.follow.number, following.follow.through);
+                let (of, through) = (following.follow.number, following.follow.reached());
                 if !following.over && (following.until_end || through < settled) {
                     return Some(format!("subscription {of} of client {number} is through {through} of {settled}"));
                 }

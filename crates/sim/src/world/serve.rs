@@ -358,19 +358,20 @@ impl World {
                                 arioso_wire::Frame::Publish(p) => self.trace.note(
                                     now,
                                     format_args!(
-                                        "DBG link {number} ch {c} publish {} x{} {:?} atomic {} {:?} uids {:?}",
+                                        "link {number} ch {c} publish {} x{} {:?} atomic {} {:?} uids {:?}",
                                         p.first,
                                         p.messages,
                                         p.level,
                                         p.atomic,
                                         p.condition,
                                         arioso_stream::Records::new(&p.records)
-                                            .map(|r| u32::from_le_bytes(r.unwrap().payload()[..4].try_into().unwrap()))
+                                            .map_while(Result::ok)
+                                            .filter_map(|r| r.payload().first_chunk().copied().map(u32::from_le_bytes))
                                             .collect::<Vec<_>>()
                                     ),
                                     &[],
                                 ),
-                                f => self.trace.note(now, format_args!("DBG link {number} ch {c} {}", f.name()), &[]),
+                                f => self.trace.note(now, format_args!("link {number} ch {c} {}", f.name()), &[]),
                             }
                         }
                     }

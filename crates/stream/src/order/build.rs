@@ -265,6 +265,24 @@ impl Builder {
         }
     }
 
+    /// This batch never was. What only it told is told again at its next use; what a later one told too becomes durable with
+    /// that. Its bytes are given back by [`Builder::durable`] in its turn.
+    pub fn failed(&mut self, batch: u64) {
+        let from = self.told_first.partition_point(|(number, _, _)| *number < batch);
+        let to = self.told_first.partition_point(|(number, _, _)| *number <= batch);
+        let names: Vec<_> = self.told_first.drain(from..to).collect();
+        for (_, kind, id) in names {
+            let told = self.told.get_mut(&(kind, id)).expect("every told name is in the table");
+            if told.last == batch {
+                self.told.remove(&(kind, id));
+                continue;
+            }
+            told.first = told.last;
+            let at = self.told_first.partition_point(|(number, _, _)| *number <= told.last);
+            self.told_first.insert(at, (told.last, kind, id));
+        }
+    }
+
     fn open_batch(&mut self) -> &mut Open {
         let next_batch = &mut self.next_batch;
         self.open.get_or_insert_with(|| {

@@ -390,6 +390,11 @@ impl Order {
         self.builder.durable(batch);
     }
 
+    /// This batch is known never to become durable.
+    pub fn failed(&mut self, batch: u64) {
+        self.builder.failed(batch);
+    }
+
     fn has_room(&self, bytes: usize) -> bool {
         self.builder.pending_bytes() + bytes <= self.limits.pending_bytes_max || self.builder.pending_bytes() == 0
     }
