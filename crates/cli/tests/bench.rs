@@ -42,6 +42,8 @@ fn publishing_counts_every_message_it_was_asked_for() {
         "0.1",
         "--runs",
         "2",
+        "--recycled",
+        "64",
     ]);
     assert_eq!(line["result"]["messages"], 600);
     assert_eq!(line["result"]["window_1_messages"], 600);

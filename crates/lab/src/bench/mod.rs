@@ -9,6 +9,7 @@ pub mod load;
 pub mod machine;
 pub mod peers;
 pub mod publish;
+pub mod recycled;
 pub mod replay;
 pub mod replies;
 pub mod report;

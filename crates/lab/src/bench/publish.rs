@@ -7,6 +7,7 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::limits::{SyncLimit, syncs};
 use super::machine::{Meter, Used};
+use super::recycled::Recycled;
 use super::report::{Latency, Report, Spread, Table, histogram};
 use super::server::{Metrics, Place, Server};
 use super::workload::{Draws, PAYLOAD_BYTES_MIN, Payload, Topics};
@@ -28,6 +30,9 @@ use super::{Doing, Error, Result, check, io};
 const RATIO_MIN: f64 = 0.8;
 /// At most this many times a sync.
 const REPLY_RATIO_MAX: f64 = 2.2;
+
+/// Of a segment's file: the server's default.
+const SEGMENT_BYTES: u64 = 64 << 20;
 
 /// Flags of `bench publish`.
 #[derive(Clone, Debug, Args)]
@@ -62,6 +67,9 @@ pub struct PublishArgs {
     /// Publish without names: nothing is remembered for retries
     #[arg(long)]
     pub anonymous: bool,
+    /// MiB of segment files written beforehand, for the server to write again as one does that has retired some
+    #[arg(long, value_name = "MIB", default_value_t = 1_024)]
+    pub recycled: u64,
     /// Measure a running server; its CPU is not known then
     #[arg(long, value_name = "ADDR", requires = "http")]
     pub server: Option<String>,
@@ -101,6 +109,8 @@ struct Run {
     sync_bytes_mean: f64,
     sync_messages_mean: f64,
     syncs_per_s: f64,
+    /// Messages that were answered busy and sent again.
+    busy: f64,
     replies: Latency,
     used: Used,
     limit: SyncLimit,
@@ -110,24 +120,52 @@ struct Run {
 /// Runs the bench.
 pub fn run(arguments: &PublishArgs) -> Result<Report> {
     check_arguments(arguments)?;
-    let folder = arguments.place.folder()?;
-    let server = match (&arguments.server, &arguments.http) {
-        (Some(listen), Some(http)) => Server::running(listen, http),
-        _ => {
-            let window = arguments.window.max(4_096);
-            let flags = arguments.place.flags(&[("publish-window-messages", window.to_string())])?;
-            Server::start(folder.path(), &flags)?
-        }
-    };
     let mut report = Report::new("publish");
     parameters(arguments, &mut report);
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(io("a runtime"))?;
-    let many = runs(arguments, &server, &runtime, folder.path(), arguments.publishers, arguments.window)?;
-    let alone = Builder::new_current_thread().enable_all().build().map_err(io("a runtime"))?;
-    let single = runs(arguments, &server, &alone, folder.path(), 1, 1)?;
-    server.stop()?;
+    let folder = arguments.place.folder()?;
+    let (mut many, mut single) = (Vec::new(), Vec::new());
+    if let (Some(listen), Some(http)) = (&arguments.server, &arguments.http) {
+        let server = Server::running(listen, http);
+        for _ in 0..arguments.runs {
+            both(arguments, &server, folder.path(), &mut many, &mut single)?;
+        }
+    } else {
+        let recycled = Recycled::make(folder.path(), (arguments.recycled << 20) / SEGMENT_BYTES, SEGMENT_BYTES)?;
+        let window = arguments.window.max(4_096);
+        let flags = arguments.place.flags(&[
+            ("publish-window-messages", window.to_string()),
+            ("segment-bytes", SEGMENT_BYTES.to_string()),
+            ("free-segments-max", "1024".into()),
+        ])?;
+        let data = folder.path().join("data");
+        for _ in 0..arguments.runs {
+            // Started once to make the directory, then with files to write again.
+            Server::start(folder.path(), &flags)?.stop()?;
+            recycled.give(&data)?;
+            let server = Server::start(folder.path(), &flags)?;
+            both(arguments, &server, folder.path(), &mut many, &mut single)?;
+            server.stop()?;
+            recycled.take(&data)?;
+        }
+    }
     tell(&mut report, arguments, &many, &single);
     Ok(report)
+}
+
+/// Many publishers, then one alone.
+fn both(
+    arguments: &PublishArgs,
+    server: &Server,
+    folder: &Path,
+    many: &mut Vec<Run>,
+    single: &mut Vec<Run>,
+) -> Result<()> {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(io("a runtime"))?;
+    many.push(run_once(arguments, server, &runtime, folder, arguments.publishers, arguments.window)?);
+    drop(runtime);
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(io("a runtime"))?;
+    single.push(run_once(arguments, server, &runtime, folder, 1, 1)?);
+    Ok(())
 }
 
 fn check_arguments(arguments: &PublishArgs) -> Result<()> {
@@ -155,31 +193,28 @@ fn parameters(arguments: &PublishArgs, report: &mut Report) {
     report.parameter("seconds", arguments.seconds);
     report.parameter("messages", arguments.messages);
     report.parameter("runs", arguments.runs);
+    report.parameter("recycled_mib", arguments.recycled);
     report.parameter("named", !arguments.anonymous);
     report.parameter("settings", &arguments.place.settings);
 }
 
-fn runs(
+fn run_once(
     arguments: &PublishArgs,
     server: &Server,
     runtime: &Runtime,
-    folder: &std::path::Path,
+    folder: &Path,
     publishers: u32,
     window: u32,
-) -> Result<Vec<Run>> {
-    let one = |_| {
-        let (mut run, wall_s) = runtime.block_on(measure(arguments, server, publishers, window))?;
-        let lasting = Duration::from_secs_f64((arguments.seconds / 2.0).clamp(0.05, 3.0));
-        run.limit = syncs(folder, run.sync_bytes_mean as u64, lasting)?;
-        let limit = run.limit.per_s * run.sync_messages_mean;
-        run.ratio = if wall_s > 0.0 { run.msgs_per_s / limit } else { f64::NAN };
-        Ok(run)
-    };
-    (0..arguments.runs).map(one).collect()
+) -> Result<Run> {
+    let mut run = runtime.block_on(measure(arguments, server, publishers, window))?;
+    let lasting = Duration::from_secs_f64((arguments.seconds / 2.0).clamp(0.05, 3.0));
+    run.limit = syncs(folder, run.sync_bytes_mean as u64, lasting)?;
+    run.ratio = run.msgs_per_s / (run.limit.per_s * run.sync_messages_mean);
+    Ok(run)
 }
 
 /// One run: warm up, measure, drain, count what is stored.
-async fn measure(arguments: &PublishArgs, server: &Server, publishers: u32, window: u32) -> Result<(Run, f64)> {
+async fn measure(arguments: &PublishArgs, server: &Server, publishers: u32, window: u32) -> Result<Run> {
     let topics = Topics::zipf(arguments.topics, arguments.zipf, 42);
     let draws = Draws::of(&topics, 43);
     let mut clients = Vec::new();
@@ -225,19 +260,21 @@ async fn measure(arguments: &PublishArgs, server: &Server, publishers: u32, wind
     for client in kept {
         client.close().await.doing("closing")?;
     }
-    Ok((summary(&all, wall_s, used, &at_warm, &at_end)?, wall_s))
+    summary(&all, wall_s, used, &at_warm, &at_end)
 }
 
 fn summary(all: &Tally, wall_s: f64, used: Used, at_warm: &Metrics, at_end: &Metrics) -> Result<Run> {
     let syncs = at_end.since(at_warm, "arioso_journal_syncs_total")?;
     let bytes = at_end.since(at_warm, "arioso_journal_bytes_total")?;
-    let replied = at_end.since(at_warm, "arioso_replies_total")?;
+    let busy = at_end.since(at_warm, "arioso_publish_busy_total")?;
+    let stored = at_end.since(at_warm, "arioso_replies_total")? - busy;
     let messages = all.replies.len();
     Ok(Run {
         messages,
         msgs_per_s: messages as f64 / wall_s,
         sync_bytes_mean: bytes / syncs,
-        sync_messages_mean: replied / syncs,
+        sync_messages_mean: stored / syncs,
+        busy,
         syncs_per_s: syncs / used.wall_s,
         replies: Latency::of(&all.replies),
         used,
@@ -323,6 +360,7 @@ fn tell(report: &mut Report, arguments: &PublishArgs, many: &[Run], single: &[Ru
     row("messages a sync", &|run| run.sync_messages_mean);
     row("bytes a sync", &|run| run.sync_bytes_mean);
     row("syncs/s", &|run| run.syncs_per_s);
+    row("messages answered busy", &|run| run.busy);
     row("reply mean us", &|run| run.replies.mean_us);
     row("reply p50 us", &|run| run.replies.p50_us);
     row("reply p99 us", &|run| run.replies.p99_us);
