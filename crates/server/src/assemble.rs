@@ -87,7 +87,7 @@ pub fn assemble(settings: Settings, disk: Arc<dyn Disk>, hash_seed: u64, found: 
         work: Condvar::new(),
         names,
         tip: shared,
-        history: History::new(disk, found.table, found.voids),
+        history: History::new(disk, found.table, found.voids, next),
         hub: Mutex::new(Hub::new(hash_seed)),
         counters: Counters::default(),
         topic_floor: AtomicU32::new(found.topic_floor),
