@@ -10,6 +10,7 @@ usage: streams.py --bin target/release/arioso --streams ../shared/data/streams [
 """
 
 import argparse
+import base64
 import collections
 import datetime
 import json
@@ -84,8 +85,24 @@ class Bus:
             fail(f"the server stopped with {self.process.returncode}")
 
 
+def payload(message):
+    text = message["payload"]
+    if message.get("enc") != "b64":
+        return text.encode()
+    data = base64.b64decode(text, validate=True)
+    return data
+
+
+def is_text(data):
+    try:
+        data.decode()
+        return True
+    except UnicodeDecodeError:
+        return False
+
+
 def key(message):
-    return message.get("payload"), message.get("enc"), message.get("event_ts")
+    return payload(message), message.get("event_ts")
 
 
 def publish(bus, path):
@@ -136,8 +153,10 @@ def everything(bus, inputs):
         if message["seq"] <= last:
             fail(f"sequence {message['seq']} after {last}")
         last = message["seq"]
-        have = message["topic"], message["payload"], message.get("enc"), message.get("event_ts")
-        if have != (want["topic"], want["payload"], want.get("enc"), want.get("ts")):
+        if message.get("enc") == "b64" and is_text(payload(message)):
+            fail(f"sequence {message['seq']} is text and comes as base64")
+        have = message["topic"], payload(message), message.get("event_ts")
+        if have != (want["topic"], payload(want), want.get("ts")):
             fail(f"sequence {last} is {have!r:.300}, published was {want!r:.300}")
         messages.append((last, message["ts"], message["topic"], key(message)))
     rest = next(expected, None)

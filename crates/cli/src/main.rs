@@ -38,12 +38,25 @@ fn run(verb: Verb) -> Done {
         Verb::Sub(arguments) => subscribe::run(&arguments),
         Verb::Topics(arguments) => topics::topics(&arguments),
         Verb::Publishers(arguments) => topics::publishers(&arguments),
+        Verb::Lab(arguments) => {
+            let options =
+                arioso_lab::LabOptions::try_from(arguments).map_err(|error| Failure::Use(error.to_string()))?;
+            arioso_lab::run(options, &mut io::stdout().lock()).map_err(Failure::new)
+        }
+        Verb::Bench(bench) => bench.run().map_err(bench_failure),
         Verb::Completions { shell } => {
             clap_complete::generate(shell, &mut args::command(), "arioso", &mut io::stdout());
             Ok(())
         }
         Verb::Man { out: None } => Ok(clap_mangen::Man::new(args::command()).render(&mut io::stdout())?),
         Verb::Man { out: Some(dir) } => manual(&dir),
+    }
+}
+
+fn bench_failure(error: arioso_lab::bench::Error) -> Failure {
+    match error {
+        arioso_lab::bench::Error::Use(text) => Failure::Use(text),
+        error => Failure::new(error),
     }
 }
 

@@ -47,12 +47,7 @@ impl Batch {
 
     /// The messages in order. An error is the last item: what follows it can't be told apart.
     pub fn messages(&self) -> Messages<'_> {
-        Messages {
-            records: Records::new(&self.records),
-            names: &self.names,
-            left: self.count,
-            over: false,
-        }
+        Messages { records: Records::new(&self.records), names: &self.names, left: self.count, over: false }
     }
 }
 

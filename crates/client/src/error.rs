@@ -35,9 +35,7 @@ pub enum Error {
     #[error("the connection was cut before the answer, an anonymous publisher can't ask again")]
     Unknown,
     /// The publisher's window has no room now.
-    #[error(
-        "busy: {messages} messages of {bytes} bytes are unanswered, the window is {messages_max} and {bytes_max}"
-    )]
+    #[error("busy: {messages} messages of {bytes} bytes are unanswered, the window is {messages_max} and {bytes_max}")]
     Busy {
         /// Messages unanswered.
         messages: u64,
@@ -59,8 +57,8 @@ pub enum Error {
         /// The last thing that went wrong.
         last: Text,
     },
-    /// The connection was cut before a request that changes something was answered: it may have been done or not.
-    #[error("the connection was cut before the answer: {reason}")]
+    /// The connection was cut. A request that changes something and was not answered may have been done or not.
+    #[error("connection cut: {reason}")]
     Cut {
         /// Why.
         reason: Text,
@@ -143,19 +141,12 @@ impl Error {
 
     /// From a code alone.
     pub(crate) fn code(code: Code) -> Error {
-        Error::Refused {
-            code,
-            text: Text::from_static(code.text()),
-            detail_a: 0,
-            detail_b: 0,
-        }
+        Error::Refused { code, text: Text::from_static(code.text()), detail_a: 0, detail_b: 0 }
     }
 
     /// From what the server should not have done.
     pub(crate) fn protocol(what: impl Into<String>) -> Error {
-        Error::Protocol {
-            what: Text::from(what.into()),
-        }
+        Error::Protocol { what: Text::from(what.into()) }
     }
 
     /// Whether dialling again can't help: the next connection would end the same way.

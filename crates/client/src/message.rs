@@ -2,8 +2,8 @@
 
 use arioso_stream::Sequence;
 use arioso_stream::record::{
-    EXTENSION_BYTES_MAX, EXTENSION_CONDITION, EXTENSION_EVENT_TIME, EXTENSION_HEADERS,
-    FLAG_CONDITIONAL, PAYLOAD_BYTES_MAX, push_extension, push_record, record_bytes,
+    EXTENSION_BYTES_MAX, EXTENSION_CONDITION, EXTENSION_EVENT_TIME, EXTENSION_HEADERS, FLAG_CONDITIONAL,
+    PAYLOAD_BYTES_MAX, push_extension, push_record, record_bytes,
 };
 use arioso_wire::AckLevel;
 use bytes::{Bytes, BytesMut};
@@ -40,10 +40,7 @@ pub struct Expect<'a> {
 impl<'a> Message<'a> {
     /// A message with nothing but a payload.
     pub fn new(payload: &'a [u8]) -> Message<'a> {
-        Message {
-            payload,
-            ..Message::default()
-        }
+        Message { payload, ..Message::default() }
     }
 
     /// Bytes of the extensions, or an error if they are too many.
@@ -81,13 +78,7 @@ impl<'a> Message<'a> {
     }
 
     /// Appends the record. `extensions` is lent for its memory. The message was checked by `record_bytes`.
-    pub(crate) fn push(
-        &self,
-        topic: u32,
-        atomic_flags: u16,
-        extensions: &mut Vec<u8>,
-        out: &mut BytesMut,
-    ) {
+    pub(crate) fn push(&self, topic: u32, atomic_flags: u16, extensions: &mut Vec<u8>, out: &mut BytesMut) {
         extensions.clear();
         let mut flags = atomic_flags;
         if !self.headers.is_empty() {
@@ -134,28 +125,22 @@ pub struct RecordBlock {
     pub(crate) records: BytesMut,
     pub(crate) messages: u32,
     pub(crate) level: AckLevel,
+    /// The longest record.
+    pub(crate) record_bytes_max: usize,
     extensions: Vec<u8>,
 }
 
 impl RecordBlock {
     /// An empty block; all its messages are answered at this level.
     pub fn new(level: AckLevel) -> RecordBlock {
-        RecordBlock {
-            records: BytesMut::new(),
-            messages: 0,
-            level,
-            extensions: Vec::new(),
-        }
+        RecordBlock { records: BytesMut::new(), messages: 0, level, record_bytes_max: 0, extensions: Vec::new() }
     }
 
     /// Appends a message. `false`: the block is full, send it first. A message with a condition is not for blocks, and
     /// the level is the block's.
     pub fn push(&mut self, topic: TopicId, message: &Message<'_>) -> Result<bool> {
         if message.condition.is_some() {
-            return Err(Error::Mixed {
-                at: self.messages as usize,
-                what: "a conditional message can't be in a block",
-            });
+            return Err(Error::Mixed { at: self.messages as usize, what: "a conditional message can't be in a block" });
         }
         let record_bytes = message.record_bytes(PAYLOAD_BYTES_MAX)?;
         if self.messages > 0 && self.records.len() + record_bytes > BLOCK_BYTES {
@@ -166,6 +151,7 @@ impl RecordBlock {
         }
         message.push(topic.0, 0, &mut self.extensions, &mut self.records);
         self.messages += 1;
+        self.record_bytes_max = self.record_bytes_max.max(record_bytes);
         Ok(true)
     }
 
@@ -187,6 +173,7 @@ impl RecordBlock {
     /// Takes the records off, leaving an empty block.
     pub(crate) fn take(&mut self) -> (u32, Bytes) {
         let messages = std::mem::take(&mut self.messages);
+        self.record_bytes_max = 0;
         (messages, self.records.split().freeze())
     }
 }

@@ -54,6 +54,13 @@ pub const FRAME_BYTES_MAX: u32 = (16 << 20) + (1 << 20);
 pub(crate) const BLOCK_BYTES: usize = 256 << 10;
 /// What is handed out for writing before the socket is asked again.
 pub(crate) const TRANSMIT_BYTES: usize = 1 << 20;
+/// What a publish frame without a condition has in front of its records.
+const PUBLISH_HEAD_BYTES: usize = 24;
+/// Every server takes frames at least this long (docs/protocol.md section 1), so all control frames fit.
+pub(crate) const FRAME_BYTES_MIN: usize = 128 << 10;
+/// Shorter blocks that come back refused, message by message perhaps, are joined again to blocks of this size.
+pub(crate) const JOIN_BYTES: usize = 64 << 10;
+const _: () = assert!(JOIN_BYTES + PUBLISH_HEAD_BYTES <= FRAME_BYTES_MIN);
 /// Records up to here are copied behind their frame's head; longer ones are handed out as they are.
 pub(crate) const COPY_BYTES: usize = 8 << 10;
 /// Messages of an atomic batch.
@@ -84,6 +91,8 @@ pub(crate) struct Limits {
     pub(crate) window_bytes: u64,
     pub(crate) payload_bytes: usize,
     pub(crate) frame_bytes: usize,
+    /// Records of one frame that need not be there together.
+    pub(crate) block_bytes: usize,
 }
 
 impl Limits {
@@ -94,6 +103,12 @@ impl Limits {
             window_bytes: options.window_bytes.into(),
             payload_bytes: arioso_stream::record::PAYLOAD_BYTES_MAX,
             frame_bytes: FRAME_BYTES_MAX as usize,
+            block_bytes: BLOCK_BYTES,
         }
+    }
+
+    /// With the frames a server takes.
+    pub(crate) fn with_frames(self, frame_bytes: usize) -> Limits {
+        Limits { frame_bytes, block_bytes: BLOCK_BYTES.min(frame_bytes - PUBLISH_HEAD_BYTES), ..self }
     }
 }

@@ -129,6 +129,11 @@ pub trait Backend: Send {
     /// whatever makes this server the only one.
     fn replay(&mut self, from: Sequence, replay: &mut dyn Replay) -> Result<ReplayEnd, Error>;
 
+    /// Whether a write can fail: then what was numbered may have to be taken back.
+    fn fails(&self) -> bool {
+        true
+    }
+
     /// What can be taken now. A promise until the next `submit`.
     fn room(&self) -> Room;
 

@@ -36,9 +36,7 @@ fn crash(pair: &mut Pair) -> Result<(), String> {
         }
     }
     let seen = &pair.model.seen;
-    let known = seen
-        .iter()
-        .filter(|seen| seen.known == Some(Outcome::Durable));
+    let known = seen.iter().filter(|seen| seen.known == Some(Outcome::Durable));
     durable.extend(known.map(|seen| seen.entry.batch.0));
     let settled_to = durable.iter().map(|batch| pair.settled_to[*batch as usize]);
     let settled_to = settled_to.max().unwrap_or_default();
@@ -48,18 +46,11 @@ fn crash(pair: &mut Pair) -> Result<(), String> {
             let message = seen.entry.publisher == publisher && seen.entry.kind == Kind::Messages;
             message && !seen.marked && seen.range().last <= settled_to
         });
-        below
-            .map(|seen| seen.number + u64::from(seen.entry.messages) - 1)
-            .next_back()
-            .unwrap_or(0)
+        below.map(|seen| seen.number + u64::from(seen.entry.messages) - 1).next_back().unwrap_or(0)
     };
     let set = replay_voids(&batches, Some(BatchNumber(0)), settled_to, stored);
 
-    let told = |sequence| {
-        batches
-            .iter()
-            .any(|b| b.voids.iter().any(|r| r.contains(sequence)))
-    };
+    let told = |sequence| batches.iter().any(|b| b.voids.iter().any(|r| r.contains(sequence)));
     let mut kept = vec![false; seen.len()];
     let mut want = Vec::new();
     for (at, one) in seen.iter().enumerate() {
@@ -97,24 +88,12 @@ fn crash(pair: &mut Pair) -> Result<(), String> {
 fn summaries(seen: &[Seen], durable: &BTreeSet<u64>) -> Vec<BatchSummary> {
     let mut batches: Vec<BatchSummary> = Vec::new();
     for number in durable {
-        let mut batch = BatchSummary {
-            number: BatchNumber(*number),
-            ..BatchSummary::default()
-        };
-        let before = seen
-            .iter()
-            .filter(|seen| !seen.answer() && seen.entry.batch.0 < *number);
-        batch.given_before = before
-            .map(|seen| seen.range().last)
-            .max()
-            .unwrap_or_default();
+        let mut batch = BatchSummary { number: BatchNumber(*number), ..BatchSummary::default() };
+        let before = seen.iter().filter(|seen| !seen.answer() && seen.entry.batch.0 < *number);
+        batch.given_before = before.map(|seen| seen.range().last).max().unwrap_or_default();
         let inside = |seen: &&Seen| !seen.answer() && seen.entry.batch.0 == *number;
         for one in seen.iter().filter(inside) {
-            let held = one
-                .held
-                .iter()
-                .map(|at| &seen[*at])
-                .filter(|seen| !seen.answer());
+            let held = one.held.iter().map(|at| &seen[*at]).filter(|seen| !seen.answer());
             batch.voids.extend(held.map(Seen::range));
             if one.entry.kind != Kind::Messages {
                 continue;
@@ -129,10 +108,7 @@ fn summaries(seen: &[Seen], durable: &BTreeSet<u64>) -> Vec<BatchSummary> {
             });
             batch
                 .conditions
-                .extend(one.entry.conditioned_on.map(|named| Condition {
-                    sequence: one.entry.first,
-                    named,
-                }));
+                .extend(one.entry.conditioned_on.map(|named| Condition { sequence: one.entry.first, named }));
         }
         batches.push(batch);
     }

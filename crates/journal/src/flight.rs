@@ -107,11 +107,7 @@ impl Held {
             kind,
             level: entry.level,
             state: State::Open,
-            waits: if kind == HeldKind::Answer {
-                0
-            } else {
-                WAIT_BATCH
-            },
+            waits: if kind == HeldKind::Answer { 0 } else { WAIT_BATCH },
             replied: false,
             previous_replied: true,
             silent: false,
@@ -135,9 +131,7 @@ impl Held {
 
     /// Whether its reply keeps the order of its group. `Sequenced` replies keep their publisher's order only.
     pub(crate) fn in_group_order(&self) -> bool {
-        self.group != Group::OWN
-            && self.level == Level::Durable
-            && self.kind != HeldKind::VoidRecord
+        self.group != Group::OWN && self.level == Level::Durable && self.kind != HeldKind::VoidRecord
     }
 
     /// Whether its reply is decided; its turn is another question.
@@ -147,9 +141,7 @@ impl Held {
             (State::Voiding, _) => false,
             (_, HeldKind::Answer) => self.waits & (WAIT_CONDITION | WAIT_JUDGEMENT) == 0,
             (State::Settled, _) => true,
-            (State::Open, HeldKind::Messages) => {
-                self.level == Level::Sequenced && self.waits & WAIT_CONDITION == 0
-            }
+            (State::Open, HeldKind::Messages) => self.level == Level::Sequenced && self.waits & WAIT_CONDITION == 0,
             (State::Open, HeldKind::Control | HeldKind::VoidRecord) => false,
         }
     }
@@ -231,10 +223,7 @@ impl Flight {
 
     pub(crate) fn iter_from(&self, ticket: Ticket) -> impl Iterator<Item = (Ticket, &Held)> {
         let from = (ticket.0 - self.base.0) as usize;
-        self.ring
-            .range(from..)
-            .zip(ticket.0..)
-            .map(|(held, ticket)| (Ticket(ticket), held))
+        self.ring.range(from..).zip(ticket.0..).map(|(held, ticket)| (Ticket(ticket), held))
     }
 
     /// The next entry of the same publisher.
@@ -261,11 +250,7 @@ impl Flight {
     }
 
     /// Takes an entry in and links it behind its publisher's newest, which is given back.
-    pub(crate) fn push(
-        &mut self,
-        held: Held,
-        batch: Option<BatchNumber>,
-    ) -> (Ticket, Option<Ticket>) {
+    pub(crate) fn push(&mut self, held: Held, batch: Option<BatchNumber>) -> (Ticket, Option<Ticket>) {
         let ticket = self.end();
         if let Some(number) = batch {
             self.last = held.last();
@@ -297,12 +282,7 @@ impl Flight {
             self.newest_batch
         );
         self.newest_batch = Some(number);
-        self.batches.push_back(BatchTickets {
-            number,
-            first: ticket,
-            end,
-            done: false,
-        });
+        self.batches.push_back(BatchTickets { number, first: ticket, end, done: false });
     }
 
     /// Puts an entry at the front of the list of those conditioned on another.

@@ -21,9 +21,7 @@
 use arioso_stream::Sequence;
 
 use crate::backend::Outcome;
-use crate::entry::{
-    BatchNumber, Entry, Kind, Level, NO_PUBLISHER, Reply, SequenceRange, Ticket, Verdict,
-};
+use crate::entry::{BatchNumber, Entry, Kind, Level, NO_PUBLISHER, Reply, SequenceRange, Ticket, Verdict};
 use crate::flight::{Flight, Held, HeldKind, State, WAIT_BATCH, WAIT_CONDITION, WAIT_PREVIOUS};
 use crate::groups::{GroupQueues, Groups};
 use crate::void::Voids;
@@ -120,10 +118,7 @@ impl Ledger {
     pub fn open_ranges(&self) -> impl Iterator<Item = SequenceRange> {
         let mut open = self.flight.iter_from(self.front).filter_map(|(_, held)| {
             let open = matches!(held.state, State::Open | State::Voiding) && held.records() > 0;
-            open.then(|| SequenceRange {
-                first: held.first,
-                last: held.last(),
-            })
+            open.then(|| SequenceRange { first: held.first, last: held.last() })
         });
         let mut ahead = open.next();
         std::iter::from_fn(move || {
@@ -152,10 +147,7 @@ impl Ledger {
     /// that nothing is entered on what will be void.
     pub fn enter(&mut self, entry: &Entry) -> Result<Ticket, Busy> {
         if self.room() == 0 {
-            return Err(Busy {
-                entries: self.flight.len().max(self.replies.len()),
-                entries_max: self.entries_max,
-            });
+            return Err(Busy { entries: self.flight.len().max(self.replies.len()), entries_max: self.entries_max });
         }
         self.voids.assert_all_taken();
         let answer = matches!(entry.kind, Kind::Answer { .. });
@@ -192,12 +184,7 @@ impl Ledger {
         if answer {
             return;
         }
-        assert!(
-            entry.first > self.flight.last(),
-            "sequence {} is entered after {}",
-            entry.first,
-            self.flight.last()
-        );
+        assert!(entry.first > self.flight.last(), "sequence {} is entered after {}", entry.first, self.flight.last());
         match entry.kind {
             Kind::Messages => {
                 assert!(entry.messages > 0, "an entry of no messages");
@@ -227,11 +214,7 @@ impl Ledger {
         let before = self.flight.get(previous);
         let (waits, replied) = (!before.lets_next_go(), before.replied);
         let closed = matches!(before.state, State::Voiding | State::Void);
-        assert!(
-            answer || !closed || epoch > before.epoch,
-            "epoch {epoch} of publisher {} is closed",
-            before.publisher
-        );
+        assert!(answer || !closed || epoch > before.epoch, "epoch {epoch} of publisher {} is closed", before.publisher);
         let held = self.flight.get_mut(ticket);
         held.previous_replied = replied;
         if waits {
@@ -303,10 +286,7 @@ impl Ledger {
             held.state = State::Settled;
             let kind = held.kind;
             if held.records() > 0 {
-                let range = SequenceRange {
-                    first: held.first,
-                    last: held.last(),
-                };
+                let range = SequenceRange { first: held.first, last: held.last() };
                 SequenceRange::push(&mut self.settled, range);
             }
             if let Some(next) = self.flight.next_of_publisher(ticket) {
@@ -390,10 +370,7 @@ impl Ledger {
                 continue;
             }
             held.replied = true;
-            self.replies.push(Reply {
-                verdict: Verdict::Unknown,
-                ..reply(held)
-            });
+            self.replies.push(Reply { verdict: Verdict::Unknown, ..reply(held) });
         }
     }
 
@@ -407,18 +384,9 @@ fn reply(held: &Held) -> Reply {
     let verdict = match (held.kind, held.state) {
         (HeldKind::Answer, State::Void) => Verdict::Reopen,
         (_, State::Void) => Verdict::Failed,
-        (HeldKind::Answer, _) if held.code != 0 => Verdict::Refused {
-            code: held.code,
-            detail: held.detail,
-        },
-        (HeldKind::Answer, _) => Verdict::Ok {
-            first: Sequence(held.detail),
-            level: held.level,
-        },
-        _ => Verdict::Ok {
-            first: held.first,
-            level: held.level,
-        },
+        (HeldKind::Answer, _) if held.code != 0 => Verdict::Refused { code: held.code, detail: held.detail },
+        (HeldKind::Answer, _) => Verdict::Ok { first: Sequence(held.detail), level: held.level },
+        _ => Verdict::Ok { first: held.first, level: held.level },
     };
     Reply {
         tag: held.tag,

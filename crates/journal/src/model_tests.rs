@@ -21,24 +21,12 @@ const PUBLISHERS: u32 = 5;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
-    Publish {
-        publisher: u32,
-        messages: u32,
-        sequenced: bool,
-        condition: Option<u16>,
-    },
-    Refuse {
-        publisher: u32,
-        sequenced: bool,
-        on: Option<u16>,
-    },
+    Publish { publisher: u32, messages: u32, sequenced: bool, condition: Option<u16> },
+    Refuse { publisher: u32, sequenced: bool, on: Option<u16> },
     Open(u32),
     Cursor,
     Write,
-    Known {
-        which: u8,
-        failed: bool,
-    },
+    Known { which: u8, failed: bool },
     Unknown(u8),
     EnterVoid,
 }
@@ -64,10 +52,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 pub(crate) fn run() -> impl Strategy<Value = (Groups, Vec<Op>, u64)> {
-    let groups = prop_oneof![
-        (1..4u32).prop_map(Groups::Shared),
-        Just(Groups::PerPublisher)
-    ];
+    let groups = prop_oneof![(1..4u32).prop_map(Groups::Shared), Just(Groups::PerPublisher)];
     (groups, prop::collection::vec(op(), 1..60), any::<u64>())
 }
 
@@ -106,10 +91,7 @@ impl Seen {
     }
 
     pub(crate) fn range(&self) -> SequenceRange {
-        SequenceRange {
-            first: self.entry.first,
-            last: Sequence(self.entry.first.0 + self.records() - 1),
-        }
+        SequenceRange { first: self.entry.first, last: Sequence(self.entry.first.0 + self.records() - 1) }
     }
 
     fn ordered(&self) -> bool {
@@ -161,9 +143,7 @@ impl Model {
             let turn = (0..at).all(|before| {
                 let earlier = &self.seen[before];
                 let waits = self.same_publisher(before, at)
-                    || (earlier.ordered()
-                        && seen.ordered()
-                        && earlier.entry.group == seen.entry.group);
+                    || (earlier.ordered() && seen.ordered() && earlier.entry.group == seen.entry.group);
                 earlier.out || !waits
             });
             if seen.out || !decided || !turn {
@@ -206,18 +186,12 @@ impl Model {
 
     /// Marks the smallest set that holds `start`: read over and over until nothing is added.
     fn mark(&mut self, start: &[usize]) {
-        let mut set: BTreeSet<usize> = start
-            .iter()
-            .copied()
-            .filter(|at| !self.seen[*at].marked)
-            .collect();
+        let mut set: BTreeSet<usize> = start.iter().copied().filter(|at| !self.seen[*at].marked).collect();
         loop {
             let before = set.len();
             for at in 0..self.seen.len() {
                 let seen = &self.seen[at];
-                let follows = set
-                    .iter()
-                    .any(|of| *of < at && self.same_publisher(*of, at));
+                let follows = set.iter().any(|of| *of < at && self.same_publisher(*of, at));
                 let rests = !seen.answer() && seen.on.is_some_and(|on| set.contains(&on));
                 let stands = seen.marked || (seen.answer() && seen.out);
                 if (follows || rests) && !stands {
@@ -239,14 +213,8 @@ impl Model {
 
     /// Marked and in no record.
     fn unheld(&self) -> Vec<usize> {
-        let held: BTreeSet<usize> = self
-            .seen
-            .iter()
-            .flat_map(|seen| seen.holds.clone())
-            .collect();
-        (0..self.seen.len())
-            .filter(|at| self.seen[*at].marked && !self.seen[*at].void && !held.contains(at))
-            .collect()
+        let held: BTreeSet<usize> = self.seen.iter().flat_map(|seen| seen.holds.clone()).collect();
+        (0..self.seen.len()).filter(|at| self.seen[*at].marked && !self.seen[*at].void && !held.contains(at)).collect()
     }
 
     /// Void records that are settled take effect; gives the answers to judge again.
@@ -272,20 +240,16 @@ impl Model {
 
     /// The last number of a publisher that is stored, as far as is known.
     fn stored(&self, publisher: u32) -> u64 {
-        let stored = self.seen.iter().filter(|seen| {
-            seen.entry.publisher == publisher && seen.entry.kind == Kind::Messages && !seen.marked
-        });
-        stored
-            .map(|seen| seen.number + u64::from(seen.entry.messages) - 1)
-            .next_back()
-            .unwrap_or(0)
+        let stored = self
+            .seen
+            .iter()
+            .filter(|seen| seen.entry.publisher == publisher && seen.entry.kind == Kind::Messages && !seen.marked);
+        stored.map(|seen| seen.number + u64::from(seen.entry.messages) - 1).next_back().unwrap_or(0)
     }
 
     /// The entry a sequence belongs to.
     fn at(&self, sequence: Sequence) -> Option<usize> {
-        self.seen
-            .iter()
-            .position(|seen| seen.records() > 0 && seen.range().contains(sequence))
+        self.seen.iter().position(|seen| seen.records() > 0 && seen.range().contains(sequence))
     }
 }
 
@@ -295,10 +259,7 @@ fn verdict(seen: &Seen) -> Reply {
         Kind::Answer { .. } if seen.void => Verdict::Reopen,
         _ if seen.void => Verdict::Failed,
         Kind::Answer { code, detail } => Verdict::Refused { code, detail },
-        _ => Verdict::Ok {
-            first: entry.first,
-            level: entry.level,
-        },
+        _ => Verdict::Ok { first: entry.first, level: entry.level },
     };
     Reply {
         tag: entry.tag,
@@ -350,36 +311,20 @@ impl Pair {
     }
 
     pub(crate) fn random(&mut self, below: u64) -> u64 {
-        self.random = self
-            .random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (self.random >> 33) % below
     }
 
     /// Some message a verdict may rest on: not void, nor about to be.
     fn some_message(&self, choice: Option<u16>) -> Option<Sequence> {
-        let good: Vec<&Seen> = self
-            .model
-            .seen
-            .iter()
-            .filter(|seen| seen.entry.kind == Kind::Messages && !seen.marked)
-            .collect();
+        let good: Vec<&Seen> =
+            self.model.seen.iter().filter(|seen| seen.entry.kind == Kind::Messages && !seen.marked).collect();
         let choice = usize::from(choice?);
         let seen = good.get(choice.checked_rem(good.len())?)?;
-        Some(Sequence(
-            seen.range().first.0 + choice as u64 % seen.records(),
-        ))
+        Some(Sequence(seen.range().first.0 + choice as u64 % seen.records()))
     }
 
-    fn enter(
-        &mut self,
-        publisher: u32,
-        kind: Kind,
-        messages: u32,
-        sequenced: bool,
-        on: Option<Sequence>,
-    ) {
+    fn enter(&mut self, publisher: u32, kind: Kind, messages: u32, sequenced: bool, on: Option<Sequence>) {
         let tag = self.model.seen.len() as u64;
         let group = match publisher {
             NO_PUBLISHER => Group::OWN,
@@ -393,11 +338,7 @@ impl Pair {
             messages,
             first: Sequence(self.next),
             batch: BatchNumber(self.batch),
-            level: if sequenced {
-                Level::Sequenced
-            } else {
-                Level::Durable
-            },
+            level: if sequenced { Level::Sequenced } else { Level::Durable },
             group,
             conditioned_on: on,
             tag,
@@ -462,33 +403,18 @@ impl Pair {
 
     pub(crate) fn step(&mut self, op: &Op) {
         match *op {
-            Op::Publish {
-                publisher,
-                messages,
-                sequenced,
-                condition,
-            } => {
+            Op::Publish { publisher, messages, sequenced, condition } => {
                 let on = self.some_message(condition);
                 if self.closed[publisher as usize] {
-                    let kind = Kind::Answer {
-                        code: 24,
-                        detail: 0,
-                    };
+                    let kind = Kind::Answer { code: 24, detail: 0 };
                     self.enter(publisher, kind, messages, sequenced, None);
                 } else {
                     self.enter(publisher, Kind::Messages, messages, sequenced, on);
                 }
             }
-            Op::Refuse {
-                publisher,
-                sequenced,
-                on,
-            } => {
+            Op::Refuse { publisher, sequenced, on } => {
                 let on = self.some_message(on);
-                let kind = Kind::Answer {
-                    code: 27,
-                    detail: 5,
-                };
+                let kind = Kind::Answer { code: 27, detail: 5 };
                 self.enter(publisher, kind, 1, sequenced, on);
             }
             Op::Open(publisher) => {
@@ -505,11 +431,7 @@ impl Pair {
             Op::Known { which, failed } => {
                 if !self.written.is_empty() {
                     let batch = self.written.remove(usize::from(which) % self.written.len());
-                    let outcome = if failed {
-                        Outcome::Failed
-                    } else {
-                        Outcome::Durable
-                    };
+                    let outcome = if failed { Outcome::Failed } else { Outcome::Durable };
                     self.known(batch, outcome);
                 }
             }
@@ -548,8 +470,7 @@ impl Pair {
 
     fn judge(&mut self, ask: &Rejudge) -> Result<(), String> {
         let at = ask.tag as usize;
-        let last =
-            !(at + 1..self.model.seen.len()).any(|later| self.model.same_publisher(at, later));
+        let last = !(at + 1..self.model.seen.len()).any(|later| self.model.same_publisher(at, later));
         same("last", &ask.last, &last)?;
         let choice = self.random(4);
         if choice == 0 && last {
@@ -563,24 +484,15 @@ impl Pair {
         } else {
             let any = self.random(1 << 16) as u16;
             let on = self.some_message((choice == 2).then_some(any));
-            let judgement = Judgement::Answer {
-                code: 28,
-                detail: 6,
-                conditioned_on: on,
-            };
+            let judgement = Judgement::Answer { code: 28, detail: 6, conditioned_on: on };
             self.ledger.judged(ask.ticket, judgement);
             let settled = self.model.settled();
-            let on = on
-                .and_then(|on| self.model.at(on))
-                .filter(|on| !settled[*on]);
+            let on = on.and_then(|on| self.model.at(on)).filter(|on| !settled[*on]);
             if on.is_some_and(|on| on > at) {
                 self.model.mark(&[at]);
             } else {
                 let seen = &mut self.model.seen[at];
-                seen.entry.kind = Kind::Answer {
-                    code: 28,
-                    detail: 6,
-                };
+                seen.entry.kind = Kind::Answer { code: 28, detail: 6 };
                 (seen.on, seen.judging) = (on, false);
             }
         }
@@ -595,9 +507,7 @@ impl Pair {
             for earlier in &got[at + 1..] {
                 let (a, b) = (earlier.tag as usize, later.tag as usize);
                 let seen = (&self.model.seen[a], &self.model.seen[b]);
-                let ordered = seen.0.ordered()
-                    && seen.1.ordered()
-                    && seen.0.entry.group == seen.1.entry.group;
+                let ordered = seen.0.ordered() && seen.1.ordered() && seen.0.entry.group == seen.1.entry.group;
                 if a < b && (self.model.same_publisher(a, b) || ordered) {
                     return Err(format!("reply {b} left before {a}"));
                 }
@@ -633,11 +543,7 @@ impl Pair {
     }
 
     fn compare_marks(&mut self) -> Result<(), String> {
-        same(
-            "settled to",
-            &self.ledger.settled_to(),
-            &self.model.settled_to(),
-        )?;
+        same("settled to", &self.ledger.settled_to(), &self.model.settled_to())?;
         let open: Vec<SequenceRange> = self.ledger.open_ranges().collect();
         same("open", &open, &self.model.open_ranges())?;
         let mut ranges = Vec::new();
@@ -663,48 +569,24 @@ impl Pair {
             self.step(&Op::Write);
             while !self.written.is_empty() {
                 let which = self.random(256) as u8;
-                self.step(&Op::Known {
-                    which,
-                    failed: false,
-                });
+                self.step(&Op::Known { which, failed: false });
                 self.compare()?;
             }
         }
-        same(
-            "replies out",
-            &self
-                .model
-                .seen
-                .iter()
-                .all(|seen| seen.out || seen.void_record),
-            &true,
-        )?;
+        same("replies out", &self.model.seen.iter().all(|seen| seen.out || seen.void_record), &true)?;
         same("in flight", &self.ledger.in_flight(), &0)?;
-        same(
-            "settled to",
-            &self.ledger.settled_to(),
-            &Sequence(self.next - 1),
-        )
+        same("settled to", &self.ledger.settled_to(), &Sequence(self.next - 1))
     }
 }
 
-pub(crate) fn same<T: PartialEq + std::fmt::Debug>(
-    what: &str,
-    got: &T,
-    want: &T,
-) -> Result<(), String> {
+pub(crate) fn same<T: PartialEq + std::fmt::Debug>(what: &str, got: &T, want: &T) -> Result<(), String> {
     if got == want {
         return Ok(());
     }
     Err(format!("{what}: {got:?}, the rules say {want:?}"))
 }
 
-fn check(
-    groups: Groups,
-    ops: &[Op],
-    random: u64,
-    mutation: Option<Mutation>,
-) -> Result<(), String> {
+fn check(groups: Groups, ops: &[Op], random: u64, mutation: Option<Mutation>) -> Result<(), String> {
     let mut pair = Pair::new(groups, random, mutation);
     for op in ops {
         pair.step(op);

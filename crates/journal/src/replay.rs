@@ -11,7 +11,10 @@
 
 use std::collections::BTreeMap;
 
+use arioso_store::batch::BatchHeader;
+use arioso_store::control::Control;
 use arioso_stream::Sequence;
+use arioso_stream::record::{CONTROL_TOPIC, FLAG_CONDITIONAL, Records};
 use foldhash::fast::FixedState;
 use hashbrown::{HashMap, HashSet};
 
@@ -57,6 +60,38 @@ pub struct BatchSummary {
     pub conditions: Vec<Condition>,
     /// The ranges of the void records in it.
     pub voids: Vec<SequenceRange>,
+}
+
+impl BatchSummary {
+    /// From a good batch.
+    pub fn of(header: &BatchHeader<'_>, records: &[u8]) -> BatchSummary {
+        let mut summary = BatchSummary {
+            number: BatchNumber(header.number()),
+            given_before: Sequence(header.first_sequence().saturating_sub(u64::from(header.records_count() > 0))),
+            ..BatchSummary::default()
+        };
+        summary.runs.extend(header.runs().map(|run| Run {
+            publisher: run.publisher,
+            epoch: run.epoch,
+            first_publisher_sequence: run.first_publisher_sequence,
+            messages: run.messages,
+            before: run.stored_before,
+            first: run.first_sequence,
+        }));
+        for record in Records::new(records).map_while(Result::ok) {
+            if record.topic() == CONTROL_TOPIC {
+                if let Some(Control::Void(ranges)) = Control::read(&record) {
+                    let range = |(first, last)| SequenceRange { first: Sequence(first), last: Sequence(last) };
+                    summary.voids.extend(ranges.iter().map(range));
+                }
+            } else if record.header().flags.get() & FLAG_CONDITIONAL != 0
+                && let Some(named) = record.condition()
+            {
+                summary.conditions.push(Condition { sequence: record.sequence(), named });
+            }
+        }
+        summary
+    }
 }
 
 /// What is to be made void before anything is served: the newly found only, not what void records hold already.
@@ -123,9 +158,7 @@ impl ReplayVoids {
         let stop = if from < end {
             self.first_void(run, from, end, conditions, stored)
         } else {
-            self.told
-                .first_at_or_above(run.first.0)
-                .map_or(end, |first| first.min(end))
+            self.told.first_at_or_above(run.first.0).map_or(end, |first| first.min(end))
         };
         if stop > run.first.0 {
             let newest = run.first_publisher_sequence + (stop - 1 - run.first.0);
@@ -154,10 +187,7 @@ impl ReplayVoids {
         if from == run.first.0 && !self.has_predecessor(run, stored) {
             return from;
         }
-        let told = self
-            .told
-            .first_at_or_above(from)
-            .map_or(end, |first| first.min(end));
+        let told = self.told.first_at_or_above(from).map_or(end, |first| first.min(end));
         let mut conditions = conditions.iter().filter(|c| c.sequence.0 >= from);
         let failed = conditions.find(|condition| !self.holds(condition, from));
         failed.map_or(told, |condition| told.min(condition.sequence.0))
@@ -211,9 +241,7 @@ impl Told {
         let mut told: Vec<SequenceRange> = Vec::new();
         for range in ranges {
             match told.last_mut() {
-                Some(last) if range.first <= last.last.next() => {
-                    last.last = last.last.max(range.last)
-                }
+                Some(last) if range.first <= last.last.next() => last.last = last.last.max(range.last),
                 _ => told.push(range),
             }
         }
@@ -238,14 +266,7 @@ mod tests {
     use super::*;
 
     fn run(publisher: u32, sequence: u64, messages: u32, before: u64) -> Run {
-        Run {
-            publisher,
-            epoch: 1,
-            first_publisher_sequence: before + 1,
-            messages,
-            before,
-            first: Sequence(sequence),
-        }
+        Run { publisher, epoch: 1, first_publisher_sequence: before + 1, messages, before, first: Sequence(sequence) }
     }
 
     fn batch(number: u64, runs: &[Run]) -> BatchSummary {
@@ -258,18 +279,12 @@ mod tests {
     }
 
     fn conditional(mut batch: BatchSummary, sequence: u64, named: u64) -> BatchSummary {
-        batch.conditions.push(Condition {
-            sequence: Sequence(sequence),
-            named: Sequence(named),
-        });
+        batch.conditions.push(Condition { sequence: Sequence(sequence), named: Sequence(named) });
         batch
     }
 
     fn range(first: u64, last: u64) -> SequenceRange {
-        SequenceRange {
-            first: Sequence(first),
-            last: Sequence(last),
-        }
+        SequenceRange { first: Sequence(first), last: Sequence(last) }
     }
 
     fn voids(batches: &[BatchSummary], settled_to: u64) -> Vec<(u64, u64)> {
@@ -300,9 +315,8 @@ mod tests {
     #[test]
     fn what_was_stored_at_or_below_settled_to_is_a_predecessor() {
         let batches = [batch(9, &[run(1, 60, 2, 4), run(2, 62, 1, 9)])];
-        let set = replay_voids(&batches, Some(BatchNumber(7)), Sequence(50), |publisher| {
-            if publisher == 1 { 4 } else { 8 }
-        });
+        let set =
+            replay_voids(&batches, Some(BatchNumber(7)), Sequence(50), |publisher| if publisher == 1 { 4 } else { 8 });
         assert_eq!(set.ranges, [range(62, 62)]);
         // Without a batch missing, the books that do not know a publisher prove nothing.
         let set = replay_voids(&batches, Some(BatchNumber(8)), Sequence(50), |_| 0);

@@ -10,7 +10,7 @@ use arioso_store::voids::Voids;
 use arioso_stream::Sequence;
 use arioso_stream::names::Names;
 use arioso_stream::order::{Order, OrderLimits, PublisherState, Resume, TopicCounts};
-use arioso_stream::tip::{TipConfig, TipWriter};
+use arioso_stream::tip::{CHUNK_BYTES, TipConfig, TipWriter};
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use crate::engine::{ENTRIES_MAX, Engine, Start};
@@ -19,6 +19,11 @@ use crate::hub::Hub;
 use crate::metrics::Counters;
 use crate::node::{Identity, Node};
 use crate::settings::Settings;
+
+/// A tip is put out a chunk at a time: so many of them that what leaves at once is little.
+const TIP_CHUNKS_MIN: usize = 16;
+/// Below this a chunk's own columns weigh more than its records.
+const TIP_CHUNK_BYTES_MIN: usize = 4 << 10;
 
 /// What a start found.
 pub struct Found {
@@ -50,10 +55,15 @@ pub fn groups(settings: &Settings) -> Result<Groups, arioso_journal::Error> {
 }
 
 /// A bus without threads: the node, and the tip's writer for its log.
-pub fn assemble(settings: Settings, disk: Arc<dyn Disk>, hash_seed: u64, found: Found) -> Result<(Arc<Node>, TipWriter), arioso_journal::Error> {
+pub fn assemble(
+    settings: Settings,
+    disk: Arc<dyn Disk>,
+    hash_seed: u64,
+    found: Found,
+) -> Result<(Arc<Node>, TipWriter), arioso_journal::Error> {
     let groups = groups(&settings)?;
     let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-    let window = u32::try_from(settings.publish_window_messages * 2).unwrap_or(u32::MAX);
+    let window = settings.remembered_messages();
     let limits = OrderLimits {
         pending_bytes_max: size(settings.pending_bytes_max),
         publishers_max: size(settings.publishers_max),
@@ -61,6 +71,8 @@ pub fn assemble(settings: Settings, disk: Arc<dyn Disk>, hash_seed: u64, found: 
         ..OrderLimits::default()
     };
     let next = found.resume.next;
+    // Numbers may skip over a start: what the tip lacks ends with the last message on disk.
+    let on_disk = Sequence(found.table.last().map_or(0, |info| info.last_sequence));
     let mut order = Order::new(limits, found.resume);
     for (topic, counts) in found.topics {
         order.restore_topic(topic, counts);
@@ -72,10 +84,12 @@ pub fn assemble(settings: Settings, disk: Arc<dyn Disk>, hash_seed: u64, found: 
     let ledger = Ledger::new(groups, ENTRIES_MAX, found.settled_to);
     let start = Start { last_batch: found.last_batch, server_epoch: found.identity.server_epoch };
     let engine = Engine::new(order, ledger, groups, Arc::clone(&names), start);
+    let tip_bytes = size(settings.tip_bytes);
     let config = TipConfig {
-        bytes: size(settings.tip_bytes),
+        bytes: tip_bytes,
+        chunk_bytes: (tip_bytes / TIP_CHUNKS_MIN).clamp(TIP_CHUNK_BYTES_MIN, CHUNK_BYTES),
         pool_bytes_max: size(settings.index_bytes_max),
-        next,
+        next: on_disk.next(),
         ..TipConfig::default()
     };
     let (mut tip, shared) = TipWriter::new(config);

@@ -18,16 +18,14 @@ use arioso_journal::{
     Reply, Room, SequenceRange, VoidSet, group_of,
 };
 use arioso_store::batch::{BatchParts, NamesBuilder};
+use arioso_stream::Sequence;
 use arioso_stream::filter::Filter;
 use arioso_stream::names::Names;
-use arioso_stream::order::{
-    Batch, Holder, OpenRefused, Opened, Order, Publish, PublisherKey, Verdict, VerdictKind,
-};
+use arioso_stream::order::{Batch, Holder, OpenRefused, Opened, Order, Publish, PublisherKey, Verdict, VerdictKind};
 use arioso_stream::topic::TopicId;
-use arioso_stream::Sequence;
 use arioso_wire::Code;
-use std::collections::HashMap;
 use parking_lot::RwLock;
+use std::collections::HashMap;
 
 use crate::mailbox::{Address, Mail, Mailbox};
 
@@ -74,6 +72,14 @@ pub struct Refused {
     pub detail: u64,
 }
 
+/// A batch on its way.
+struct InFlight {
+    reserved_to: Sequence,
+    has_records: bool,
+    /// Durable, or known never to be.
+    known: bool,
+}
+
 /// Sequencer and ledger.
 pub struct Engine {
     order: Order,
@@ -82,9 +88,11 @@ pub struct Engine {
     names: Arc<RwLock<Names>>,
     server_epoch: u64,
     sessions: HashMap<u32, Arc<Mailbox>>,
-    /// Batches taken and not yet durable in an unbroken row: number to its reservation, and whether it is durable.
-    in_flight: BTreeMap<u64, (Sequence, bool)>,
+    /// Batches taken and not yet durable in an unbroken row.
+    in_flight: BTreeMap<u64, InFlight>,
     synced_to: u64,
+    /// The newest durable batch that holds records: worth telling that it is durable.
+    records_synced_to: u64,
     synced_told: u64,
     room_bytes: u64,
     /// The largest publish that found no room since the journal was told of one.
@@ -108,6 +116,7 @@ impl Engine {
             sessions: HashMap::new(),
             in_flight: BTreeMap::new(),
             synced_to: start.last_batch,
+            records_synced_to: start.last_batch,
             synced_told: start.last_batch,
             room_bytes: 0,
             wanted_bytes: 0,
@@ -133,10 +142,9 @@ impl Engine {
     /// Publishers, by channel and epoch, that the session holds no more.
     pub fn release_publishers(&mut self, session: u32, publishers: impl Iterator<Item = (u16, PublisherKey, u32)>) {
         for (channel, key, epoch) in publishers {
-            let held = self
-                .order
-                .publisher(key)
-                .is_some_and(|publisher| publisher.epoch == epoch && publisher.holder == Some(holder(session, channel)));
+            let held = self.order.publisher(key).is_some_and(|publisher| {
+                publisher.epoch == epoch && publisher.holder == Some(holder(session, channel))
+            });
             if held {
                 self.order.release(key);
             }
@@ -173,9 +181,12 @@ impl Engine {
         self.order.has_pending()
     }
 
-    /// Whether an empty batch would tell something: something is durable that no batch says so of.
+    /// Whether an empty batch would tell something: records are durable that no batch says so of.
     pub fn wants_sync_mark(&self) -> bool {
-        !self.lost && self.in_flight.is_empty() && !self.order.has_pending() && self.synced_told < self.synced_to
+        !self.lost
+            && self.in_flight.is_empty()
+            && !self.order.has_pending()
+            && self.synced_told < self.records_synced_to
     }
 
     /// Whether the journal is lost.
@@ -195,7 +206,11 @@ impl Engine {
         self.admit(256 + name.len() as u64)?;
         let opened = self.order.open_named(now, holder, name, next).map_err(open_refused)?;
         let (sequence, batch) = opened.note.expect("a named epoch is noted");
-        self.control(address, (opened.id, opened.epoch, group_of(xxh3(name.as_bytes()), self.groups)), (sequence, batch));
+        self.control(
+            address,
+            (opened.id, opened.epoch, group_of(xxh3(name.as_bytes()), self.groups)),
+            (sequence, batch),
+        );
         if let Some(before) = opened.fenced {
             let (session, channel) = ((before.0 >> 16) as u32, before.0 as u16);
             if let Some(mailbox) = self.sessions.get(&session) {
@@ -207,7 +222,14 @@ impl Engine {
     }
 
     /// Names the next publisher sequence; done when the reply [`About::Skip`] says so.
-    pub fn skip(&mut self, now: i64, address: Address, key: PublisherKey, epoch: u32, next: u64) -> Result<(), Refused> {
+    pub fn skip(
+        &mut self,
+        now: i64,
+        address: Address,
+        key: PublisherKey,
+        epoch: u32,
+        next: u64,
+    ) -> Result<(), Refused> {
         self.admit(256)?;
         let note = self.order.skip(now, key, epoch, next).map_err(|kind| self.refused(kind))?;
         let group = self.group(key);
@@ -218,13 +240,17 @@ impl Engine {
     /// Forgets a publisher; done when the reply [`About::Drop`] says so.
     pub fn drop_publisher(&mut self, now: i64, address: Address, name: &str) -> Result<(), Refused> {
         self.admit(256)?;
-        let note =
-            self.order.drop_publisher(now, name).ok_or(Refused { code: Code::NoSuchPublisher, detail: 0 })?;
+        let note = self.order.drop_publisher(now, name).ok_or(Refused { code: Code::NoSuchPublisher, detail: 0 })?;
         self.control(address, (NO_PUBLISHER, 0, Group::OWN), note);
         Ok(())
     }
 
-    fn control(&mut self, address: Address, (publisher, epoch, group): (u32, u32, Group), (first, batch): (Sequence, u64)) {
+    fn control(
+        &mut self,
+        address: Address,
+        (publisher, epoch, group): (u32, u32, Group),
+        (first, batch): (Sequence, u64),
+    ) {
         self.enter(Entry {
             kind: Kind::Control,
             publisher,
@@ -335,10 +361,21 @@ impl Engine {
     pub fn refuse(&mut self, now: i64, publish: &ClientPublish<'_>, code: Code) -> Result<(), Refused> {
         self.admit_entries()?;
         match self.order.due(publish.publisher, publish.epoch) {
-            Ok(due) if due == publish.first => {
-                self.order.consume(publish.publisher, publish.first + u64::from(publish.messages) - 1);
-                let answer = Kind::Answer { code: code.number(), detail: 0 };
-                self.answer(publish, publish.first, publish.messages, answer, None);
+            Ok(due) if due >= publish.first => {
+                // What lies below was judged before: a retry gets the answer of its number.
+                let known = u32::try_from(due - publish.first).unwrap_or(u32::MAX).min(publish.messages);
+                let mut verdicts = std::mem::take(&mut self.verdicts);
+                verdicts.clear();
+                self.order.recall(publish.publisher, publish.epoch, publish.first, known, &mut verdicts);
+                for verdict in &verdicts {
+                    self.enter_verdict(publish, *verdict, None);
+                }
+                self.verdicts = verdicts;
+                if publish.messages > known {
+                    self.order.consume(publish.publisher, publish.first + u64::from(publish.messages) - 1);
+                    let answer = Kind::Answer { code: code.number(), detail: 0 };
+                    self.answer(publish, publish.first + u64::from(known), publish.messages - known, answer, None);
+                }
             }
             Ok(due) => {
                 let answer = Kind::Answer { code: Code::Expected.number(), detail: due };
@@ -441,7 +478,8 @@ impl Engine {
     }
 
     fn parts(&mut self, batch: Batch) -> BatchParts {
-        self.in_flight.insert(batch.number, (batch.reserved_to, false));
+        let (reserved_to, has_records) = (batch.reserved_to, batch.record_count > 0);
+        self.in_flight.insert(batch.number, InFlight { reserved_to, has_records, known: false });
         self.synced_told = self.synced_to;
         let mut names = NamesBuilder::default();
         for name in &batch.names {
@@ -467,22 +505,45 @@ impl Engine {
     /// What became of batches, and how much the journal takes from here on.
     pub fn completed(&mut self, now: i64, completions: &[Completion], room: Room) {
         for completion in completions {
-            if completion.outcome == Outcome::Durable
-                && let Some(batch) = self.in_flight.get_mut(&completion.number.0)
-            {
-                batch.1 = true;
-            }
+            self.note_in_flight(completion);
             self.ledger.completed(completion.number, completion.outcome);
         }
         while let Some(first) = self.in_flight.first_entry()
-            && first.get().1
+            && first.get().known
         {
-            let (number, (reserved_to, _)) = first.remove_entry();
+            let (number, batch) = first.remove_entry();
             self.synced_to = number;
-            self.order.durable(number, reserved_to);
+            if batch.has_records {
+                self.records_synced_to = number;
+            }
+            self.order.durable(number, batch.reserved_to);
         }
         self.set_room(room);
         self.settle_accounts(now);
+        self.order.settled(self.ledger.settled_to());
+    }
+
+    fn note_in_flight(&mut self, completion: &Completion) {
+        let number = completion.number.0;
+        let Some(batch) = self.in_flight.get_mut(&number) else { return };
+        match completion.outcome {
+            Outcome::Unknown => {}
+            Outcome::Durable => batch.known = true,
+            Outcome::Failed => {
+                *batch = InFlight { reserved_to: Sequence::ZERO, has_records: false, known: true };
+                self.order.failed(number);
+            }
+        }
+    }
+
+    /// The journal can fail: messages may be taken back before they are settled.
+    pub fn may_void(&mut self) {
+        self.order.may_void();
+    }
+
+    /// A batch of so many bytes found no room: the journal is to make some.
+    pub fn want(&mut self, bytes: u64) {
+        self.wanted_bytes = self.wanted_bytes.max(bytes);
     }
 
     /// How much the journal takes from here on, what waits for it left out.

@@ -45,6 +45,9 @@ pub enum Supplied {
     Chosen(bool),
 }
 
+/// Segment, incarnation, file.
+type OpenFile = (u64, u64, Arc<dyn File>);
+
 /// The segments and their files.
 pub struct History {
     disk: Arc<dyn Disk>,
@@ -52,8 +55,8 @@ pub struct History {
     voids: RwLock<Voids>,
     /// Numbers below were given before this start, and the table had all of them that are kept from the beginning.
     started_at: Sequence,
-    /// Segment, incarnation, file; the last used last.
-    files: Mutex<VecDeque<(u64, u64, Arc<dyn File>)>>,
+    /// The last used last.
+    files: Mutex<VecDeque<OpenFile>>,
 }
 
 impl History {

@@ -168,7 +168,8 @@ impl Collector for NodeCollector {
 async fn page(State(site): State<Arc<Site>>) -> Response {
     let Some(node) = site.node.read().clone() else {
         let (percent, eta) = site.progress.estimate(site.clock.mono());
-        let body = format!("<!doctype html><title>Arioso</title><p>The server replays: {percent} %, about {eta} s to go.");
+        let body =
+            format!("<!doctype html><title>Arioso</title><p>The server replays: {percent} %, about {eta} s to go.");
         return Html(body).into_response();
     };
     let mut rows = String::new();

@@ -121,7 +121,8 @@ impl Hub {
             self.matched.clear();
             self.matcher.matches_id(names, TopicId(topic), &mut self.matched);
             for subscription in &self.matched {
-                let listener = self.listeners[subscription.0 as usize].as_ref().expect("the matcher knows who is there");
+                let listener =
+                    self.listeners[subscription.0 as usize].as_ref().expect("the matcher knows who is there");
                 if listener.bell.disarm() {
                     listener.mailbox.put_ready(listener.channel);
                     woken.push(Arc::clone(&listener.mailbox));

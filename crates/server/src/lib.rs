@@ -40,3 +40,5 @@ pub mod threads;
 pub mod opening;
 
 pub mod serving;
+
+pub mod refill;

@@ -4,21 +4,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arioso_disk::Disk;
+use arioso_journal::BatchNumber;
 use arioso_journal::local::{Local, LocalOptions, LocalReplay, NewStream, Recovered, RecoveredTopic};
-use arioso_journal::replay::{BatchSummary, Condition, Run, replay_voids};
-use arioso_journal::{BatchNumber, SequenceRange};
+use arioso_journal::replay::{BatchSummary, replay_voids};
 use arioso_store::batch::BatchHeader;
-use arioso_store::control::Control;
 use arioso_store::publishers::Publishers;
 use arioso_stream::Sequence;
 use arioso_stream::names::Names;
 use arioso_stream::order::{PublisherState, Resume, TopicCounts};
-use arioso_stream::record::{CONTROL_TOPIC, FLAG_CONDITIONAL, Records};
 use arioso_stream::topic::TopicId;
 
 use crate::assemble::{Found, assemble};
 use crate::log::Log;
 use crate::node::{Identity, Node};
+use crate::refill::Refill;
 use crate::settings::Settings;
 
 /// How far the last kept timestamp may be ahead of the clock.
@@ -33,14 +32,14 @@ pub enum OpenError {
         /// The data directory.
         data: PathBuf,
         /// What is wrong.
-        source: arioso_journal::Error,
+        source: Box<arioso_journal::Error>,
     },
     /// A setting.
     #[error(transparent)]
-    Setting(#[from] crate::settings::SettingError),
+    Setting(#[from] Box<crate::settings::SettingError>),
     /// The reply groups.
     #[error(transparent)]
-    Groups(arioso_journal::Error),
+    Groups(Box<arioso_journal::Error>),
     /// The directory.
     #[error(transparent)]
     Disk(#[from] arioso_disk::Error),
@@ -97,32 +96,7 @@ impl LocalReplay for Replaying {
 
     fn batch(&mut self, header: &[u8], records: &[u8]) {
         let Ok(header) = BatchHeader::read(header) else { return };
-        let mut summary = BatchSummary {
-            number: BatchNumber(header.number()),
-            given_before: Sequence(header.first_sequence().saturating_sub(u64::from(header.records_count() > 0))),
-            ..BatchSummary::default()
-        };
-        summary.runs.extend(header.runs().map(|run| Run {
-            publisher: run.publisher,
-            epoch: run.epoch,
-            first_publisher_sequence: run.first_publisher_sequence,
-            messages: run.messages,
-            before: run.stored_before,
-            first: run.first_sequence,
-        }));
-        for record in Records::new(records).map_while(Result::ok) {
-            if record.topic() == CONTROL_TOPIC {
-                if let Some(Control::Void(ranges)) = Control::read(&record) {
-                    let range = |(first, last)| SequenceRange { first: Sequence(first), last: Sequence(last) };
-                    summary.voids.extend(ranges.iter().map(range));
-                }
-            } else if record.header().flags.get() & FLAG_CONDITIONAL != 0
-                && let Some(named) = record.condition()
-            {
-                summary.conditions.push(Condition { sequence: record.sequence(), named });
-            }
-        }
-        self.batches.push(summary);
+        self.batches.push(BatchSummary::of(&header, records));
     }
 
     fn voids(&mut self, sealed: &Publishers, number_before: u64, settled_to: Sequence) -> Vec<(u64, u64)> {
@@ -155,22 +129,24 @@ pub struct Opened {
     pub node: Arc<Node>,
     /// Its log.
     pub log: Log<Local>,
+    /// Fills the tip again.
+    pub refill: Refill,
     /// What the start found, for the operator.
     pub recovered: Recovered,
 }
 
 /// Opens the directory behind `disk`; makes a stream in an empty one.
 pub fn open(settings: Settings, disk: Arc<dyn Disk>, chance: Chance) -> Result<Opened, OpenError> {
-    settings.check()?;
+    settings.check().map_err(Box::new)?;
     let options = LocalOptions {
         new_stream: Some(NewStream { id: chance.stream_id, name: settings.stream_name.clone(), now: chance.now }),
         segment_bytes: settings.segment_bytes,
         free_files_max: usize::try_from(settings.free_segments_max).unwrap_or(usize::MAX),
-        window_messages: u32::try_from(settings.publish_window_messages * 2).unwrap_or(u32::MAX),
+        window_messages: settings.remembered_messages(),
         ..LocalOptions::default()
     };
     let data = settings.data.clone();
-    let journal = |source| OpenError::Journal { data: settings.data.clone(), source };
+    let journal = |source| OpenError::Journal { data: settings.data.clone(), source: Box::new(source) };
     let mut replaying = Replaying::default();
     let (local, recovered) = Local::open(Arc::clone(&disk), &options, &mut replaying).map_err(journal)?;
     if recovered.timestamp > chance.now + CLOCK_AHEAD_NS && !settings.accept_clock {
@@ -201,15 +177,19 @@ pub fn open(settings: Settings, disk: Arc<dyn Disk>, chance: Chance) -> Result<O
         table: local.table().clone(),
         voids: recovered.voids.clone(),
     };
-    let (node, tip) = assemble(settings, disk, chance.hash_seed, found).map_err(OpenError::Groups)?;
+    // What the tip must leave room for is what is published meanwhile.
+    let budget = settings.tip_bytes / 4 * 3;
+    let refill = Refill::new(Arc::clone(&disk), found.identity.stream_id, &found.table, &found.voids, budget);
+    let (node, tip) =
+        assemble(settings, disk, chance.hash_seed, found).map_err(|error| OpenError::Groups(Box::new(error)))?;
     let mut log = Log::new(Arc::clone(&node), local, tip);
     if !replaying.rule_voids.is_empty() {
         let ranges: Vec<(Sequence, Sequence)> =
             replaying.rule_voids.iter().map(|(first, last)| (Sequence(*first), Sequence(*last))).collect();
         node.engine.lock().void_at_start(chance.now, &ranges);
-        log.step(chance.now, false).map_err(|source| OpenError::Journal { data, source })?;
+        log.step(chance.now, false).map_err(|source| OpenError::Journal { data, source: Box::new(source) })?;
     }
-    Ok(Opened { node, log, recovered })
+    Ok(Opened { node, log, refill, recovered })
 }
 
 /// The topic tree takes ids in ascending order; files tell topics by name.

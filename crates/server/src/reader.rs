@@ -9,11 +9,11 @@
 
 use std::sync::Arc;
 
-use arioso_stream::tip::{ReadState, Selector, Slice, TipCursor};
-use arioso_stream::Sequence;
 use crate::history::{HistoryCursor, HistoryStep, ReadRequest, Supplied};
 use crate::metrics::add;
 use crate::node::Node;
+use arioso_stream::Sequence;
+use arioso_stream::tip::{ReadState, Selector, Slice, TipCursor};
 
 /// What a step came to.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub enum Step {
 }
 
 enum Mode {
-    Tip(TipCursor),
+    Tip(Box<TipCursor>),
     History(Box<HistoryCursor>),
 }
 
@@ -59,7 +59,7 @@ impl Reader {
     pub fn new(node: &Node, next: Sequence, filters: Arc<[Box<str>]>) -> Reader {
         let in_tip = next >= node.tip.first_sequence();
         let mode = if in_tip {
-            Mode::Tip(TipCursor::new(Arc::clone(&node.tip), next))
+            Mode::Tip(Box::new(TipCursor::new(Arc::clone(&node.tip), next)))
         } else {
             Mode::History(Box::new(HistoryCursor::new(next, Arc::clone(&filters))))
         };
@@ -102,7 +102,7 @@ impl Reader {
                 Mode::History(cursor) => {
                     if let Some(next) = climbs(node, cursor.next()) {
                         add(&node.counters.climbs, 1);
-                        self.mode = Mode::Tip(TipCursor::new(Arc::clone(&node.tip), next));
+                        self.mode = Mode::Tip(Box::new(TipCursor::new(Arc::clone(&node.tip), next)));
                         continue;
                     }
                     match cursor.step(node, selector, out) {
@@ -115,9 +115,10 @@ impl Reader {
                             // numbers were passed over before this start: nothing lies there.
                             let next = cursor.next().max(node.history.started_at());
                             if next >= node.tip.first_sequence() {
-                                self.mode = Mode::Tip(TipCursor::new(Arc::clone(&node.tip), next));
+                                self.mode = Mode::Tip(Box::new(TipCursor::new(Arc::clone(&node.tip), next)));
                             } else {
-                                self.mode = Mode::History(Box::new(HistoryCursor::new(next, Arc::clone(&self.filters))));
+                                self.mode =
+                                    Mode::History(Box::new(HistoryCursor::new(next, Arc::clone(&self.filters))));
                             }
                         }
                         HistoryStep::Trimmed { first } => return Step::Trimmed { wanted: cursor.next(), first },

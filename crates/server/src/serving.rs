@@ -53,7 +53,8 @@ impl Bus {
     pub fn open_on(settings: Settings, disk: Arc<dyn Disk>) -> Result<Bus, OpenError> {
         let opened = opening::open(settings, disk, chance())?;
         let (lost_in, lost) = watch::channel(false);
-        let threads = Threads::start(opened.log, Arc::clone(&opened.node), lost_in).map_err(OpenError::Thread)?;
+        let threads =
+            Threads::start(opened.log, opened.refill, Arc::clone(&opened.node), lost_in).map_err(OpenError::Thread)?;
         let (stop, _) = watch::channel(false);
         Ok(Bus { node: opened.node, recovered: opened.recovered, threads, clock: Clock::new(), stop, lost })
     }

@@ -291,7 +291,7 @@ pub const SETTINGS: &[Setting] = &[
         "N",
         publish_window_messages,
         |text| number(text, 1, 1 << 20),
-        "Messages a publisher may have unanswered. Twice as many are remembered for retries."
+        "Messages a publisher may have unanswered; one frame of up to 8,192 is always taken. Twice as many are remembered for retries, and at least 16,384."
     ),
     row!(
         "publish-window-bytes",
@@ -358,6 +358,11 @@ impl Settings {
         Ok(())
     }
 
+    /// Messages of a publisher whose numbers are remembered for retries: twice what may be unanswered, and at least two frames.
+    pub fn remembered_messages(&self) -> u32 {
+        u32::try_from((self.publish_window_messages * 2).max(16_384)).unwrap_or(u32::MAX)
+    }
+
     /// Every setting as `name = value` lines, as the file takes them.
     pub fn to_toml(&self) -> String {
         let line = |setting: &Setting| {
@@ -398,8 +403,7 @@ mod tests {
 
     #[test]
     fn listening_beyond_loopback_wants_to_be_said() {
-        let mut settings = Settings::default();
-        settings.listen = "0.0.0.0:7420".parse().unwrap();
+        let mut settings = Settings { listen: "0.0.0.0:7420".parse().unwrap(), ..Settings::default() };
         assert!(settings.check().unwrap_err().to_string().contains("insecure"));
         settings.insecure = true;
         settings.check().unwrap();

@@ -10,19 +10,20 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use arioso_journal::local::{Job, JobDone, Local, Notice};
-use arioso_journal::{Backend, Error, Room};
+use arioso_journal::{Error, Room};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::clock::wall;
 use crate::log::Log;
 use crate::node::Node;
+use crate::refill::{Refill, RefillJob, Refilled};
 
 /// How long after the last batch an empty one carries `synced_to` forward; half of what docs/format.md allows.
 const MARK_AFTER: Duration = Duration::from_millis(50);
 /// How often a full disk is asked for room again.
 const FULL_RETRY: Duration = Duration::from_millis(500);
-/// Jobs handed out at the same time: one of each kind.
+/// The journal's jobs handed out at the same time: one of each kind.
 const JOBS_MAX: usize = 4;
 
 /// What log and jobs share.
@@ -31,7 +32,19 @@ struct Desk {
     stop: AtomicBool,
     /// There are results.
     news: AtomicBool,
-    done: Mutex<VecDeque<JobDone>>,
+    done: Mutex<VecDeque<Finished>>,
+}
+
+/// Work behind the writer's back.
+enum Task {
+    Journal(Job),
+    Refill(RefillJob),
+}
+
+/// Its result.
+enum Finished {
+    Journal(JobDone),
+    Refill(Refilled),
 }
 
 /// The threads of a bus with the journal `local`.
@@ -44,16 +57,14 @@ pub struct Threads {
 
 impl Threads {
     /// Starts them. `lost` turns true when the journal is lost.
-    pub fn start(log: Log<Local>, node: Arc<Node>, lost: watch::Sender<bool>) -> io::Result<Threads> {
+    pub fn start(log: Log<Local>, refill: Refill, node: Arc<Node>, lost: watch::Sender<bool>) -> io::Result<Threads> {
         let desk = Arc::new(Desk::default());
-        let (hand, take) = sync_channel(JOBS_MAX);
+        let (hand, take) = sync_channel(JOBS_MAX + 1);
         let (own, shared) = (Arc::clone(&node), Arc::clone(&desk));
-        let jobs = std::thread::Builder::new()
-            .name("arioso-jobs".into())
-            .spawn(move || work(&take, &own, &shared))?;
+        let jobs = std::thread::Builder::new().name("arioso-jobs".into()).spawn(move || work(&take, &own, &shared))?;
         let (own, shared) = (Arc::clone(&node), Arc::clone(&desk));
         let log = std::thread::Builder::new().name("arioso-log".into()).spawn(move || {
-            let ended = run(log, &own, &shared, &hand);
+            let ended = run(log, refill, &own, &shared, &hand);
             if let Err(error) = &ended {
                 tracing::error!("{error}");
                 own.engine.lock().lose();
@@ -83,9 +94,12 @@ impl Threads {
 }
 
 /// The jobs' thread: ends when the log's does.
-fn work(take: &Receiver<Job>, node: &Node, desk: &Desk) {
-    while let Ok(job) = take.recv() {
-        let done = job.run();
+fn work(take: &Receiver<Task>, node: &Node, desk: &Desk) {
+    while let Ok(task) = take.recv() {
+        let done = match task {
+            Task::Journal(job) => Finished::Journal(job.run()),
+            Task::Refill(job) => Finished::Refill(job.run()),
+        };
         desk.done.lock().push_back(done);
         {
             let _engine = node.engine.lock();
@@ -95,17 +109,23 @@ fn work(take: &Receiver<Job>, node: &Node, desk: &Desk) {
     }
 }
 
-fn run(mut log: Log<Local>, node: &Node, desk: &Desk, hand: &SyncSender<Job>) -> Result<Log<Local>, Error> {
-    let mut out = 0;
+fn run(
+    mut log: Log<Local>,
+    mut refill: Refill,
+    node: &Node,
+    desk: &Desk,
+    hand: &SyncSender<Task>,
+) -> Result<Log<Local>, Error> {
+    let mut out = Out::default();
     loop {
-        out = attend(&mut log, node, desk, hand, out);
-        let waited = wait(node, desk);
+        attend(&mut log, &mut refill, node, desk, hand, &mut out);
+        let waited = wait(node, desk, log.has_held());
         if waited == Waited::Full {
             log.backend().retry();
         }
         let wrote = log.step(wall(), waited == Waited::Idle)?;
         log.publish_table(false);
-        if !wrote && desk.stop.load(Ordering::Acquire) && !node.engine.lock().has_pending() {
+        if !wrote && desk.stop.load(Ordering::Acquire) && !log.has_held() && !node.engine.lock().has_pending() {
             return Ok(log);
         }
     }
@@ -120,18 +140,19 @@ enum Waited {
     Full,
 }
 
-fn wait(node: &Node, desk: &Desk) -> Waited {
+/// Waits until the log has something to do. `held`: batches wait for room, which a job makes.
+fn wait(node: &Node, desk: &Desk, held: bool) -> Waited {
     let mut engine = node.engine.lock();
     loop {
         let stop = desk.stop.load(Ordering::Acquire);
-        if engine.has_pending() || stop || desk.news.load(Ordering::Acquire) || engine.has_wanted() {
+        if engine.has_pending() || (stop && !held) || desk.news.load(Ordering::Acquire) || engine.has_wanted() {
             return Waited::Work;
         }
         if engine.wants_sync_mark() {
             if node.work.wait_for(&mut engine, MARK_AFTER).timed_out() {
                 return Waited::Idle;
             }
-        } else if engine.is_disk_full() {
+        } else if engine.is_disk_full() || (stop && held) {
             if node.work.wait_for(&mut engine, FULL_RETRY).timed_out() {
                 return Waited::Full;
             }
@@ -141,31 +162,50 @@ fn wait(node: &Node, desk: &Desk) -> Waited {
     }
 }
 
-/// Takes results in, hands jobs out, and tells the engine how much room there is. Returns how many jobs are out.
-fn attend(log: &mut Log<Local>, node: &Node, desk: &Desk, hand: &SyncSender<Job>, mut out: usize) -> usize {
+/// Tasks handed out and not finished.
+#[derive(Default)]
+struct Out {
+    journal: usize,
+    refilling: bool,
+}
+
+/// Takes results in, hands tasks out, and tells the engine how much room there is.
+fn attend(log: &mut Log<Local>, refill: &mut Refill, node: &Node, desk: &Desk, hand: &SyncSender<Task>, out: &mut Out) {
     if let Some(bytes) = node.engine.lock().take_wanted() {
         // What it answers is told below, by the room there is.
         let _ = log.backend().room_for(bytes.min(arioso_store::batch::BATCH_BYTES_MAX as u64));
     }
     desk.news.store(false, Ordering::Release);
     while let Some(done) = { desk.done.lock().pop_front() } {
-        out -= 1;
-        if let Some(notice) = log.backend().done(done) {
-            tell(&notice);
+        match done {
+            Finished::Journal(done) => {
+                out.journal -= 1;
+                if let Some(notice) = log.backend().done(done) {
+                    tell(&notice);
+                }
+                log.publish_table(true);
+            }
+            Finished::Refill(refilled) => {
+                out.refilling = false;
+                refill.done(refilled, log.tip(), &node.names.read());
+            }
         }
-        log.publish_table(true);
     }
-    while out < JOBS_MAX
+    let give = |task| assert!(hand.send(task).is_ok(), "the jobs' thread ends after the log's");
+    while out.journal < JOBS_MAX
         && let Some(job) = log.backend().next_job()
     {
-        out += 1;
-        if hand.send(job).is_err() {
-            panic!("the jobs' thread ends after the log's");
-        }
+        out.journal += 1;
+        give(Task::Journal(job));
     }
-    let room: Room = Backend::room(log.backend());
+    if !out.refilling
+        && let Some(job) = refill.next_job()
+    {
+        out.refilling = true;
+        give(Task::Refill(job));
+    }
+    let room: Room = log.room();
     node.engine.lock().set_room(room);
-    out
 }
 
 fn tell(notice: &Notice) {

@@ -3,7 +3,7 @@
 //! Both are replaced whole: after a crash there is the old one or the new one.
 
 use arioso_disk::Disk;
-use zerocopy::little_endian::{I64, U32, U64, U128};
+use zerocopy::little_endian::{I64, U64, U128};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::head::{self, BadPart, HEAD_BYTES, Head};
@@ -26,8 +26,7 @@ struct FixedStream {
     head: Head,
     stream: U128,
     made_at: I64,
-    name_bytes: U32,
-    zero: U32,
+    zero: U64,
 }
 
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -57,11 +56,10 @@ impl Identity {
     pub fn encode(&self) -> Vec<u8> {
         assert!(self.name.len() <= STREAM_NAME_BYTES_MAX, "the name was checked where it came in");
         let fixed = FixedStream {
-            head: Head::new(STREAM_MAGIC, 0),
+            head: Head::new(STREAM_MAGIC, self.name.len() as u16),
             stream: U128::new(self.stream),
             made_at: I64::new(self.made_at),
-            name_bytes: U32::new(self.name.len() as u32),
-            zero: U32::ZERO,
+            zero: U64::ZERO,
         };
         let mut bytes = fixed.as_bytes().to_vec();
         bytes.extend_from_slice(self.name.as_bytes());
@@ -71,10 +69,10 @@ impl Identity {
 
     /// Reads the file's bytes.
     pub fn read(bytes: &[u8]) -> Result<Identity, BadPart> {
-        head::check(bytes, STREAM_MAGIC)?;
+        let name_bytes = head::check(bytes, STREAM_MAGIC)?;
         let fixed: &FixedStream = head::fixed(bytes)?;
         let name = &bytes[size_of::<FixedStream>()..];
-        if name.len() != fixed.name_bytes.get() as usize {
+        if name.len() != usize::from(name_bytes) {
             return Err(BadPart::Field { field: "length of the name" });
         }
         let name = std::str::from_utf8(name).map_err(|_| BadPart::Field { field: "name" })?.to_owned();

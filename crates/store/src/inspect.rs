@@ -469,7 +469,7 @@ fn read(file: &Arc<dyn File>, begun: &Begun) -> Result<Read> {
     let (none, mut damage) = (Voids::default(), Vec::new());
     let mut scan = Scan::new(Arc::clone(file), &begun.header, begun.known_end)?;
     let torn = loop {
-        match scan.next()? {
+        match scan.step()? {
             Scanned::Batch(header, records) => summary.add(&header, records, &none),
             Scanned::Damage(found) => damage.push(found),
             Scanned::End(torn) => break torn,

@@ -79,19 +79,10 @@ impl<'a> Fields<'a> {
     }
 
     /// The next bytes.
-    pub(crate) fn take(
-        &mut self,
-        count: usize,
-        field: &'static str,
-    ) -> Result<&'a [u8], WireError> {
+    pub(crate) fn take(&mut self, count: usize, field: &'static str) -> Result<&'a [u8], WireError> {
         let left = &self.body[self.at..];
         let Some(taken) = left.get(..count) else {
-            return Err(WireError::Short {
-                frame: self.frame,
-                field,
-                need: count,
-                have: left.len(),
-            });
+            return Err(WireError::Short { frame: self.frame, field, need: count, have: left.len() });
         };
         self.at += count;
         Ok(taken)
@@ -102,10 +93,7 @@ impl<'a> Fields<'a> {
         self.take(count, "zeros").map(|_| ())
     }
 
-    pub(crate) fn array<const N: usize>(
-        &mut self,
-        field: &'static str,
-    ) -> Result<[u8; N], WireError> {
+    pub(crate) fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], WireError> {
         let mut array = [0; N];
         array.copy_from_slice(self.take(N, field)?);
         Ok(array)
@@ -156,21 +144,13 @@ impl<'a> Fields<'a> {
 
     /// An error about a field's value.
     pub(crate) fn wrong(&self, field: &'static str, value: u64, want: &'static str) -> WireError {
-        WireError::Value {
-            frame: self.frame,
-            field,
-            value,
-            want,
-        }
+        WireError::Value { frame: self.frame, field, value, want }
     }
 
     fn finish(&self) -> Result<(), WireError> {
         match self.body.len() - self.at {
             0 => Ok(()),
-            bytes => Err(WireError::Trailing {
-                frame: self.frame,
-                bytes,
-            }),
+            bytes => Err(WireError::Trailing { frame: self.frame, bytes }),
         }
     }
 }

@@ -115,10 +115,7 @@ codes! {
 impl Code {
     /// Whether a publish answered like this left its publisher sequence unconsumed, so that the same number comes again.
     pub const fn keeps_number(self) -> bool {
-        matches!(
-            self,
-            Code::Busy | Code::Expected | Code::DiskFull | Code::ShuttingDown | Code::NotReady
-        )
+        matches!(self, Code::Busy | Code::Expected | Code::DiskFull | Code::ShuttingDown | Code::NotReady)
     }
 }
 
@@ -158,11 +155,7 @@ mod tests {
         let document = include_str!("../../../docs/protocol.md");
         let section = document.split("## 6. Error numbers").nth(1).unwrap();
         let mut rows = 0;
-        for line in section
-            .lines()
-            .filter(|line| line.starts_with("| "))
-            .skip(1)
-        {
+        for line in section.lines().filter(|line| line.starts_with("| ")).skip(1) {
             let cells: Vec<&str> = line.split('|').map(str::trim).collect();
             let code = Code::from_number(cells[1].parse().unwrap());
             assert_eq!(code.name(), cells[2]);

@@ -25,12 +25,7 @@ pub fn encode_subscribe(
     let mut flush = |piece: &mut Vec<Text>, more: bool| {
         let filters = List::<Filters>::collect(piece.iter().map(Text::as_str));
         match first.take() {
-            Some(subscribe) => Subscribe {
-                more,
-                filters,
-                ..subscribe.clone()
-            }
-            .encode(channel, out),
+            Some(subscribe) => Subscribe { more, filters, ..subscribe.clone() }.encode(channel, out),
             None => MoreFilters { more, filters }.encode(channel, out),
         }
         piece.clear();
@@ -61,11 +56,7 @@ impl FilterPieces {
         let mut pieces = FilterPieces {
             more: subscribe.more,
             filters: Vec::new(),
-            subscribe: Subscribe {
-                more: false,
-                filters: List::EMPTY,
-                ..subscribe
-            },
+            subscribe: Subscribe { more: false, filters: List::EMPTY, ..subscribe },
         };
         pieces.take(&subscribe.filters)?;
         Ok(pieces)

@@ -3,13 +3,10 @@
 use bytes::{Bytes, BytesMut};
 
 use crate::opening::{ErrorFrame, Goodbye, Hello, Ping, Pong, Welcome};
-use crate::publishing::{
-    ClosePublisher, Closed, OpenPublisher, Publish, PublisherOpened, Replies, Skip, Topics,
-};
+use crate::publishing::{ClosePublisher, Closed, OpenPublisher, Publish, PublisherOpened, Replies, Skip, Topics};
 use crate::requests::{Answer, Request};
 use crate::subscribing::{
-    Block, Credit, Deliver, Ended, GoOn, MoreFilters, Names, Safe, Subscribe, Subscribed, Trimmed,
-    Unsubscribe,
+    Block, Credit, Deliver, Ended, GoOn, MoreFilters, Names, Safe, Subscribe, Subscribed, Trimmed, Unsubscribe,
 };
 use crate::{Body, WireError};
 

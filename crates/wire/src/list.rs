@@ -32,11 +32,7 @@ pub struct List<K> {
 
 impl<K: Kind> List<K> {
     /// No rows.
-    pub const EMPTY: List<K> = List {
-        count: 0,
-        rows: Bytes::new(),
-        kind: PhantomData,
-    };
+    pub const EMPTY: List<K> = List { count: 0, rows: Bytes::new(), kind: PhantomData };
 
     /// A list of these rows.
     pub fn collect<'a>(items: impl IntoIterator<Item = K::Item<'a>>) -> List<K> {
@@ -46,11 +42,7 @@ impl<K: Kind> List<K> {
             K::write(&item, &mut rows);
             count += 1;
         }
-        List {
-            count,
-            rows: rows.freeze(),
-            kind: PhantomData,
-        }
+        List { count, rows: rows.freeze(), kind: PhantomData }
     }
 
     /// Rows there are.
@@ -80,11 +72,7 @@ impl<K: Kind> List<K> {
         for _ in 0..count {
             K::read(from)?;
         }
-        Ok(List {
-            count,
-            rows: from.since(start),
-            kind: PhantomData,
-        })
+        Ok(List { count, rows: from.since(start), kind: PhantomData })
     }
 
     pub(crate) fn put_rows(&self, out: &mut BytesMut) {
@@ -108,11 +96,7 @@ impl<K: Kind> Field for List<K> {
 
 impl<K> Clone for List<K> {
     fn clone(&self) -> Self {
-        List {
-            count: self.count,
-            rows: self.rows.clone(),
-            kind: PhantomData,
-        }
+        List { count: self.count, rows: self.rows.clone(), kind: PhantomData }
     }
 }
 
@@ -180,12 +164,7 @@ impl<'o, K: Kind> ListWriter<'o, K> {
     pub fn begin<F: ListBody<Rows = K>>(channel: u16, out: &'o mut BytesMut) -> ListWriter<'o, K> {
         let start = begin_frame(F::KIND, channel, out);
         out.put_bytes(0, 4 + K::PAD);
-        ListWriter {
-            out,
-            start,
-            count: 0,
-            kind: PhantomData,
-        }
+        ListWriter { out, start, count: 0, kind: PhantomData }
     }
 
     /// Appends a row.

@@ -169,14 +169,7 @@ impl Body for Publish {
 
     fn put(&self, out: &mut BytesMut) {
         let condition = self.condition.as_ref();
-        put_publish_fixed(
-            self.first,
-            self.messages,
-            self.level,
-            self.atomic,
-            condition,
-            out,
-        );
+        put_publish_fixed(self.first, self.messages, self.level, self.atomic, condition, out);
         out.put_slice(&self.records);
     }
 
@@ -199,19 +192,9 @@ impl Body for Publish {
             let filter = from.take(filter_bytes, "condition's filter")?;
             let filter = from.utf8(filter, "condition's filter")?;
             from.skip(condition_bytes.next_multiple_of(8) - condition_bytes)?;
-            condition = Some(Condition {
-                sequence,
-                filter: from.text(filter),
-            });
+            condition = Some(Condition { sequence, filter: from.text(filter) });
         }
-        Ok(Publish {
-            first,
-            messages,
-            level,
-            atomic: flags & PUBLISH_ATOMIC != 0,
-            condition,
-            records: from.rest(),
-        })
+        Ok(Publish { first, messages, level, atomic: flags & PUBLISH_ATOMIC != 0, condition, records: from.rest() })
     }
 }
 
@@ -259,14 +242,7 @@ impl Kind for ReplyRows {
         let sequence = Sequence::get(from, "first sequence")?;
         let retry_after_ms = u32::get(from, "retry after ms")?;
         from.skip(4)?;
-        Ok(Reply {
-            first,
-            messages,
-            code,
-            level,
-            sequence,
-            retry_after_ms,
-        })
+        Ok(Reply { first, messages, code, level, sequence, retry_after_ms })
     }
 
     fn write(item: &Reply, out: &mut BytesMut) {

@@ -74,11 +74,7 @@ impl FrameReader {
         }
         let whole = FRAME_HEADER_BYTES + body_bytes as usize;
         let missing = whole.saturating_sub(self.buffer.len());
-        if self.buffer.len() < TRUST_BYTES {
-            missing.min(TRUST_BYTES)
-        } else {
-            missing
-        }
+        if self.buffer.len() < TRUST_BYTES { missing.min(TRUST_BYTES) } else { missing }
     }
 
     fn header(&self) -> Option<(u8, u32, u16)> {
@@ -108,11 +104,7 @@ impl FrameReader {
                 return Ok(None);
             };
             if body_bytes > self.frame_bytes_max {
-                return Err(WireError::TooLarge {
-                    kind,
-                    bytes: body_bytes,
-                    bytes_max: self.frame_bytes_max,
-                });
+                return Err(WireError::TooLarge { kind, bytes: body_bytes, bytes_max: self.frame_bytes_max });
             }
             let body_bytes = body_bytes as usize;
             if self.buffer.len() - FRAME_HEADER_BYTES < body_bytes {

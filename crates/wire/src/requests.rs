@@ -130,11 +130,7 @@ impl Body for Request {
         out.put_u16_le(self.kind());
         out.put_u16_le(0);
         match self {
-            Request::Topics {
-                filter,
-                after,
-                rows_max,
-            } => {
+            Request::Topics { filter, after, rows_max } => {
                 filter.put(out);
                 after.put(out);
                 rows_max.put(out);
@@ -151,20 +147,12 @@ impl Body for Request {
                 out.put_u64_le(value);
                 filters.put(out);
             }
-            Request::SetCursor {
-                name,
-                next,
-                filters,
-            } => {
+            Request::SetCursor { name, next, filters } => {
                 name.put(out);
                 next.put(out);
                 filters.put(out);
             }
-            Request::Commit {
-                name,
-                holder_epoch,
-                next,
-            } => {
+            Request::Commit { name, holder_epoch, next } => {
                 name.put(out);
                 holder_epoch.put(out);
                 next.put(out);
@@ -183,39 +171,27 @@ impl Body for Request {
                 after: Text::get(from, "after")?,
                 rows_max: u32::get(from, "rows max")?,
             },
-            kind::PUBLISHERS => Request::Publishers {
-                after: Text::get(from, "after")?,
-                rows_max: u32::get(from, "rows max")?,
-            },
-            kind::DROP_PUBLISHER => Request::DropPublisher {
-                name: Text::get(from, "name")?,
-            },
-            kind::EXPLAIN => Request::Explain {
-                begin: Begin::read(from, 7)?,
-                filters: List::get(from, "filters")?,
-            },
-            kind::CURSORS => Request::Cursors {
-                after: Text::get(from, "after")?,
-                rows_max: u32::get(from, "rows max")?,
-            },
+            kind::PUBLISHERS => {
+                Request::Publishers { after: Text::get(from, "after")?, rows_max: u32::get(from, "rows max")? }
+            }
+            kind::DROP_PUBLISHER => Request::DropPublisher { name: Text::get(from, "name")? },
+            kind::EXPLAIN => Request::Explain { begin: Begin::read(from, 7)?, filters: List::get(from, "filters")? },
+            kind::CURSORS => {
+                Request::Cursors { after: Text::get(from, "after")?, rows_max: u32::get(from, "rows max")? }
+            }
             kind::SET_CURSOR => Request::SetCursor {
                 name: Text::get(from, "name")?,
                 next: Sequence::get(from, "next")?,
                 filters: List::get(from, "filters")?,
             },
-            kind::DROP_CURSOR => Request::DropCursor {
-                name: Text::get(from, "name")?,
-            },
+            kind::DROP_CURSOR => Request::DropCursor { name: Text::get(from, "name")? },
             kind::COMMIT => Request::Commit {
                 name: Text::get(from, "name")?,
                 holder_epoch: u32::get(from, "holder epoch")?,
                 next: Sequence::get(from, "next")?,
             },
             kind::STATUS => Request::Status,
-            kind => Request::Other {
-                kind,
-                body: from.rest(),
-            },
+            kind => Request::Other { kind, body: from.rest() },
         })
     }
 }
@@ -503,15 +479,8 @@ impl Body for Answer {
                 want(from, 0, "0")?;
                 Rows::Done { kind }
             }
-            kind => Rows::Other {
-                kind,
-                count,
-                rows: from.rest(),
-            },
+            kind => Rows::Other { kind, count, rows: from.rest() },
         };
-        Ok(Answer {
-            more: more == 1,
-            rows,
-        })
+        Ok(Answer { more: more == 1, rows })
     }
 }

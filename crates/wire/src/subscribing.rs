@@ -87,11 +87,9 @@ impl Body for Subscribe {
 
     fn put(&self, out: &mut BytesMut) {
         let mut flags = 0;
-        for (set, flag) in [
-            (self.more, FILTERS_MORE),
-            (self.until_end, SUBSCRIBE_UNTIL_END),
-            (self.blocks, SUBSCRIBE_BLOCKS),
-        ] {
+        for (set, flag) in
+            [(self.more, FILTERS_MORE), (self.until_end, SUBSCRIBE_UNTIL_END), (self.blocks, SUBSCRIBE_BLOCKS)]
+        {
             if set {
                 flags |= flag;
             }
@@ -155,10 +153,7 @@ impl Body for MoreFilters {
             return Err(from.wrong("flags", flags.into(), "0 or 1 (still more)"));
         }
         from.skip(3)?;
-        Ok(MoreFilters {
-            more: flags & FILTERS_MORE != 0,
-            filters: List::get(from, "filters")?,
-        })
+        Ok(MoreFilters { more: flags & FILTERS_MORE != 0, filters: List::get(from, "filters")? })
     }
 }
 
@@ -217,13 +212,7 @@ frame! {
 const DELIVER_FIXED_BYTES: usize = 16;
 
 /// Appends a deliver frame with the records copied behind its head: cheapest for few bytes.
-pub fn encode_deliver(
-    channel: u16,
-    through: Sequence,
-    count: u32,
-    records: &[u8],
-    out: &mut BytesMut,
-) {
+pub fn encode_deliver(channel: u16, through: Sequence, count: u32, records: &[u8], out: &mut BytesMut) {
     put_deliver_head(channel, through, count, records.len(), out);
     out.put_slice(records);
 }
@@ -250,19 +239,8 @@ pub fn deliver_parts(
     parts[head] = scratch.split().freeze();
 }
 
-fn put_deliver_head(
-    channel: u16,
-    through: Sequence,
-    count: u32,
-    record_bytes: usize,
-    out: &mut BytesMut,
-) {
-    put_header(
-        DELIVER_FIXED_BYTES + record_bytes,
-        Deliver::KIND,
-        channel,
-        out,
-    );
+fn put_deliver_head(channel: u16, through: Sequence, count: u32, record_bytes: usize, out: &mut BytesMut) {
+    put_header(DELIVER_FIXED_BYTES + record_bytes, Deliver::KIND, channel, out);
     through.put(out);
     out.put_u32_le(count);
     out.put_u32_le(0);

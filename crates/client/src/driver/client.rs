@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use arioso_stream::Sequence;
 use arioso_wire::{
-    Answer, Begin, CursorRows, ExplainRow, Filters, Kind, List, PublisherRows, Request, Rows,
-    StatusRow, Text, TopicRows, Welcome,
+    Answer, Begin, CursorRows, ExplainRow, Filters, Kind, List, PublisherRows, Request, Rows, StatusRow, Text,
+    TopicRows, Welcome,
 };
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -94,9 +94,7 @@ impl Client {
         let shared = Arc::new(Shared::new(connection, began));
         let (up, wait_up) = oneshot::channel();
         shared.with(|core| core.wait_up.push(up));
-        let handle = Arc::new(Handle {
-            shared: shared.clone(),
-        });
+        let handle = Arc::new(Handle { shared: shared.clone() });
         tokio::spawn(drive(shared, route, dial_timeout));
         wait_up.await.unwrap_or(Err(Error::Closed))?;
         Ok(Client { handle })
@@ -104,9 +102,7 @@ impl Client {
 
     /// What the server told when it welcomed the client last: the stream's id and name, its limits.
     pub fn welcome(&self) -> Option<Welcome> {
-        self.handle
-            .shared
-            .with(|core| core.connection.welcome().cloned())
+        self.handle.shared.with(|core| core.connection.welcome().cloned())
     }
 
     /// Whether there is a connection now.
@@ -128,12 +124,7 @@ impl Client {
             let entry = PublisherEntry::opening(done);
             let room = entry.room.clone();
             core.publishers.insert(id, entry);
-            Ok(Publisher {
-                handle: self.handle.clone(),
-                id,
-                room,
-                open: true,
-            })
+            Ok(Publisher { handle: self.handle.clone(), id, room, open: true })
         })?;
         wait.await.unwrap_or(Err(Error::Closed))?;
         Ok(publisher)
@@ -144,36 +135,20 @@ impl Client {
         let (done, wait) = oneshot::channel();
         let id = self.handle.shared.with(|core| -> Result<SubscriptionId> {
             let id = core.connection.subscribe(wanted)?;
-            let entry = SubscriptionEntry {
-                wait_open: Some(done),
-                ..SubscriptionEntry::default()
-            };
+            let entry = SubscriptionEntry { wait_open: Some(done), ..SubscriptionEntry::default() };
             core.subscriptions.insert(id, entry);
             Ok(id)
         })?;
         let mut unheld = ReleaseUnheld(&self.handle, Some(id));
         let started = wait.await.unwrap_or(Err(Error::Closed))?;
         unheld.1 = None;
-        Ok(Subscription {
-            handle: self.handle.clone(),
-            id,
-            started,
-        })
+        Ok(Subscription { handle: self.handle.clone(), id, started })
     }
 
     /// A page of the topics that match, behind the topic `after`.
-    pub async fn topics(
-        &self,
-        filter: &str,
-        after: &str,
-        rows_max: u32,
-    ) -> Result<Page<TopicRows>> {
+    pub async fn topics(&self, filter: &str, after: &str, rows_max: u32) -> Result<Page<TopicRows>> {
         let rows_max = rows_max.clamp(1, PAGE_ROWS_MAX);
-        let request = Request::Topics {
-            filter: name("a filter", filter)?,
-            after: name("a topic", after)?,
-            rows_max,
-        };
+        let request = Request::Topics { filter: name("a filter", filter)?, after: name("a topic", after)?, rows_max };
         self.page(request, rows_max, |rows| match rows {
             Rows::Topics(rows) => Some(rows),
             _ => None,
@@ -196,18 +171,11 @@ impl Client {
     /// Forgets a publisher and its numbers.
     pub async fn drop_publisher(&self, publisher: &str) -> Result<()> {
         let name = name("a publisher's name", publisher)?;
-        self.handle
-            .request(Request::DropPublisher { name })
-            .await
-            .map(|_| ())
+        self.handle.request(Request::DropPublisher { name }).await.map(|_| ())
     }
 
     /// What a subscription would read.
-    pub async fn explain(
-        &self,
-        begin: Begin,
-        filters: impl IntoIterator<Item = &str>,
-    ) -> Result<ExplainRow> {
+    pub async fn explain(&self, begin: Begin, filters: impl IntoIterator<Item = &str>) -> Result<ExplainRow> {
         let filters = filter_list(filters)?;
         match self.one(Request::Explain { begin, filters }).await? {
             Rows::Explain(row) => Ok(row),
@@ -242,21 +210,15 @@ impl Client {
         next: Sequence,
         filters: impl IntoIterator<Item = &str>,
     ) -> Result<()> {
-        let request = Request::SetCursor {
-            name: name("a cursor's name", cursor)?,
-            next,
-            filters: filter_list(filters)?,
-        };
+        let request =
+            Request::SetCursor { name: name("a cursor's name", cursor)?, next, filters: filter_list(filters)? };
         self.handle.request(request).await.map(|_| ())
     }
 
     /// Forgets a cursor.
     pub async fn drop_cursor(&self, cursor: &str) -> Result<()> {
         let name = name("a cursor's name", cursor)?;
-        self.handle
-            .request(Request::DropCursor { name })
-            .await
-            .map(|_| ())
+        self.handle.request(Request::DropCursor { name }).await.map(|_| ())
     }
 
     /// Closes: nothing more is taken, what was published is answered, goodbye is said.
@@ -291,17 +253,12 @@ impl Client {
     ) -> Result<Page<K>> {
         let answers = self.handle.request(request).await?;
         let parts = answers.into_iter().filter_map(|answer| rows(answer.rows));
-        Ok(Page {
-            parts: parts.collect(),
-            rows_max: rows_max as usize,
-        })
+        Ok(Page { parts: parts.collect(), rows_max: rows_max as usize })
     }
 
     async fn one(&self, request: Request) -> Result<Rows> {
         let answer = self.handle.request(request).await?.pop();
-        answer
-            .map(|answer| answer.rows)
-            .ok_or_else(|| Error::protocol("an answer without rows"))
+        answer.map(|answer| answer.rows).ok_or_else(|| Error::protocol("an answer without rows"))
     }
 }
 

@@ -72,10 +72,7 @@ pub(crate) struct SubscriptionEntry {
 impl PublisherEntry {
     /// A publisher that is not open yet; `wait_open` is told when it is.
     pub(crate) fn opening(wait_open: oneshot::Sender<Result<()>>) -> PublisherEntry {
-        PublisherEntry {
-            wait_open: Some(wait_open),
-            ..PublisherEntry::default()
-        }
+        PublisherEntry { wait_open: Some(wait_open), ..PublisherEntry::default() }
     }
 }
 
@@ -190,11 +187,7 @@ impl Core {
                         let _ = wait.send(Ok(()));
                     }
                 }
-                Event::Answered {
-                    publisher,
-                    messages,
-                    outcome,
-                } => self.answered(publisher, messages, &outcome),
+                Event::Answered { publisher, messages, outcome } => self.answered(publisher, messages, &outcome),
                 Event::PublisherOpened { publisher, .. } => {
                     let entry = self.publishers.get_mut(&publisher);
                     if let Some(wait) = entry.and_then(|entry| entry.wait_open.take()) {
@@ -259,20 +252,14 @@ impl Core {
 
     fn subscription_event(&mut self, event: Event) {
         let (subscription, delivery) = match event {
-            Event::Subscribed {
-                subscription,
-                started,
-            } => {
+            Event::Subscribed { subscription, started } => {
                 let entry = self.subscriptions.get_mut(&subscription);
                 if let Some(wait) = entry.and_then(|entry| entry.wait_open.take()) {
                     let _ = wait.send(Ok(started));
                 }
                 return;
             }
-            Event::SubscriptionOver {
-                subscription,
-                outcome,
-            } => {
+            Event::SubscriptionOver { subscription, outcome } => {
                 if let Some(entry) = self.subscriptions.get_mut(&subscription) {
                     if let Some(wait) = entry.wait_open.take() {
                         let _ = wait.send(Err(outcome.clone().err().unwrap_or(Error::Closed)));
@@ -282,19 +269,9 @@ impl Core {
                 }
                 return;
             }
-            Event::Delivered {
-                subscription,
-                batch,
-            } => (subscription, Delivery::Batch(batch)),
-            Event::Mark {
-                subscription,
-                through,
-            } => (subscription, Delivery::Mark { through }),
-            Event::Trimmed {
-                subscription,
-                wanted,
-                first,
-            } => (subscription, Delivery::Trimmed { wanted, first }),
+            Event::Delivered { subscription, batch } => (subscription, Delivery::Batch(batch)),
+            Event::Mark { subscription, through } => (subscription, Delivery::Mark { through }),
+            Event::Trimmed { subscription, wanted, first } => (subscription, Delivery::Trimmed { wanted, first }),
             _ => return,
         };
         let Some(entry) = self.subscriptions.get_mut(&subscription) else {

@@ -82,7 +82,6 @@ pub(crate) async fn drive(shared: Arc<Shared>, route: Route, dial_timeout: Durat
         match dial(&shared, &route, dial_timeout).await {
             Some(Ok(socket)) => serve(&shared, socket).await,
             Some(Err(reason)) => {
-                tracing::debug!(server = %route, reason, "not connected");
                 let now = shared.now();
                 shared.with_task(|core| core.connection.connect_failed(now, &reason));
             }
@@ -92,11 +91,7 @@ pub(crate) async fn drive(shared: Arc<Shared>, route: Route, dial_timeout: Durat
 }
 
 /// Opens a socket; `None`: the client was closed or gave up meanwhile.
-async fn dial(
-    shared: &Shared,
-    route: &Route,
-    dial_timeout: Duration,
-) -> Option<Result<Stream, String>> {
+async fn dial(shared: &Shared, route: &Route, dial_timeout: Duration) -> Option<Result<Stream, String>> {
     let connect = timeout(dial_timeout, route.open());
     tokio::pin!(connect);
     let mut nothing = VecDeque::new();
@@ -154,7 +149,6 @@ async fn serve(shared: &Shared, socket: Stream) {
             () = sleep_until(wanted.deadline) => Ok(()),
         };
         if let Err(error) = lost {
-            tracing::debug!(%error, "connection lost");
             let now = shared.now();
             let reason = error.to_string();
             shared.with_task(|core| core.connection.disconnected(now, &reason));
@@ -185,11 +179,7 @@ fn received(shared: &Shared, reader: &mut FrameReader) {
 }
 
 async fn write_some(write: &mut WriteHalf<Stream>, pending: &VecDeque<Bytes>) -> io::Result<usize> {
-    let slices: Vec<IoSlice<'_>> = pending
-        .iter()
-        .take(WRITE_SLICES)
-        .map(|bytes| IoSlice::new(bytes))
-        .collect();
+    let slices: Vec<IoSlice<'_>> = pending.iter().take(WRITE_SLICES).map(|bytes| IoSlice::new(bytes)).collect();
     match write.write_vectored(&slices).await? {
         0 => Err(io::ErrorKind::WriteZero.into()),
         written => Ok(written),
@@ -210,10 +200,7 @@ fn advance(pending: &mut VecDeque<Bytes>, mut written: usize) {
     }
 }
 
-async fn say_last_words(
-    write: &mut WriteHalf<Stream>,
-    pending: &mut VecDeque<Bytes>,
-) -> io::Result<()> {
+async fn say_last_words(write: &mut WriteHalf<Stream>, pending: &mut VecDeque<Bytes>) -> io::Result<()> {
     while !pending.is_empty() {
         let written = write_some(write, pending).await?;
         advance(pending, written);

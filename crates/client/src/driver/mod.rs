@@ -13,6 +13,8 @@ mod publisher;
 mod receipt;
 mod route;
 mod subscription;
+#[cfg(test)]
+mod tests;
 
 pub use client::{Client, Page};
 pub use publisher::Publisher;

@@ -76,11 +76,7 @@ impl Publisher {
     /// As `send_many`, or refuses with `Busy` when the window is full; the block stays as it is then.
     pub fn try_send_many(&self, block: &mut RecordBlock) -> Result<Receipt> {
         if block.is_empty() {
-            return Err(Error::TooLarge {
-                what: "an empty block, which can't be sent,",
-                count: 0,
-                count_max: 0,
-            });
+            return Err(Error::TooLarge { what: "an empty block, which can't be sent,", count: 0, count_max: 0 });
         }
         self.handle.shared.with(|core| {
             let messages = block.messages();
@@ -100,19 +96,14 @@ impl Publisher {
     /// The publisher sequence its next message will have.
     pub fn next_number(&self) -> Option<u64> {
         let id = self.id;
-        self.handle
-            .shared
-            .with(|core| core.connection.next_number(id))
+        self.handle.shared.with(|core| core.connection.next_number(id))
     }
 
     /// Closes it: everything sent before is answered when this returns.
     pub async fn close(mut self) -> Result<()> {
         // Its id may stand for another publisher once this one is over.
         self.open = false;
-        let wait = self
-            .handle
-            .shared
-            .with(|core| core.close_publisher(self.id));
+        let wait = self.handle.shared.with(|core| core.close_publisher(self.id));
         match wait.await {
             Ok(Error::Closed) | Err(_) => Ok(()),
             Ok(error) => Err(error),
@@ -144,10 +135,6 @@ impl Drop for Publisher {
         if !self.open {
             return;
         }
-        drop(
-            self.handle
-                .shared
-                .with(|core| core.close_publisher(self.id)),
-        );
+        drop(self.handle.shared.with(|core| core.close_publisher(self.id)));
     }
 }

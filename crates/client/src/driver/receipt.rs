@@ -38,11 +38,7 @@ pub(crate) struct Unanswered {
 /// A receipt for this many messages, and its other side.
 pub(crate) fn receipt(messages: u32) -> (Receipt, Unanswered) {
     let slot = Arc::new(Mutex::new(Slot::Open(None)));
-    let unanswered = Unanswered {
-        slot: slot.clone(),
-        left: messages,
-        outcome: None,
-    };
+    let unanswered = Unanswered { slot: slot.clone(), left: messages, outcome: None };
     (Receipt { slot }, unanswered)
 }
 
@@ -53,12 +49,7 @@ impl Unanswered {
         self.left -= taken;
         let part = outcome.clone().map(|ack| {
             let sequence = Sequence(ack.sequence.0 + u64::from(skipped));
-            Ack {
-                sequence,
-                last: Sequence(sequence.0 + u64::from(taken) - 1),
-                messages: taken,
-                level: ack.level,
-            }
+            Ack { sequence, last: Sequence(sequence.0 + u64::from(taken) - 1), messages: taken, level: ack.level }
         });
         self.outcome = Some(match (self.outcome.take(), part) {
             (None, part) => part,

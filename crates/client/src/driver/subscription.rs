@@ -77,23 +77,14 @@ impl Subscription {
 
     /// Goes on at `begin` after `Trimmed`. `false`: it was not trimmed.
     pub fn go_on(&self, begin: Sequence) -> bool {
-        self.handle
-            .shared
-            .with(|core| core.connection.go_on(self.id, begin))
+        self.handle.shared.with(|core| core.connection.go_on(self.id, begin))
     }
 
     /// Moves its cursor: `next` is the first message it still wants. Durable when this returns.
     pub async fn commit(&self, next: Sequence) -> Result<()> {
-        let holder = self
-            .handle
-            .shared
-            .with(|core| core.connection.holder(self.id));
+        let holder = self.handle.shared.with(|core| core.connection.holder(self.id));
         let (name, holder_epoch) = holder.ok_or(Error::Closed)?;
-        let commit = Request::Commit {
-            name,
-            holder_epoch,
-            next,
-        };
+        let commit = Request::Commit { name, holder_epoch, next };
         self.handle.request(commit).await.map(|_| ())
     }
 }

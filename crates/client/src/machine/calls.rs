@@ -34,27 +34,19 @@ impl Connection {
         let record_bytes = message.record_bytes(limits.payload_bytes)?;
         let filter = message.condition.map(|condition| condition.filter);
         if let Some(filter) = filter {
-            check_length(
-                "a condition's filter",
-                filter,
-                1,
-                arioso_wire::FILTER_BYTES_MAX,
-            )?;
+            check_length("a condition's filter", filter, 1, arioso_wire::FILTER_BYTES_MAX)?;
         }
         check_frame(record_bytes, filter, &limits)?;
         let publisher = publisher_of(&mut self.channels, id)?;
         publisher.check_window(1, record_bytes, &limits)?;
-        publisher.push(self.topics.id(topic)?, message, record_bytes);
+        let topic = self.topics.id(topic)?;
+        publisher.push(topic, message, record_bytes, limits.block_bytes);
         self.reschedule(id.0);
         Ok(())
     }
 
     /// Publishes all or none; only the first may have a condition, all have one level.
-    pub fn publish_atomic(
-        &mut self,
-        id: PublisherId,
-        messages: &[(&str, Message<'_>)],
-    ) -> Result<()> {
+    pub fn publish_atomic(&mut self, id: PublisherId, messages: &[(&str, Message<'_>)]) -> Result<()> {
         let limits = self.limits;
         let (bytes, filter) = check_atomic(messages, &limits)?;
         check_frame(bytes, filter, &limits)?;
@@ -75,7 +67,7 @@ impl Connection {
     pub fn publish_block(&mut self, id: PublisherId, block: &mut RecordBlock) -> Result<()> {
         let limits = self.limits;
         assert!(!block.is_empty(), "an empty block is not published");
-        check_frame(block.bytes(), None, &limits)?;
+        check_frame(block.record_bytes_max, None, &limits)?;
         let publisher = publisher_of(&mut self.channels, id)?;
         publisher.check_window(block.messages.into(), block.bytes(), &limits)?;
         let level = block.level;
@@ -118,8 +110,7 @@ impl Connection {
     pub fn subscribe(&mut self, wanted: Subscribe) -> Result<SubscriptionId> {
         self.check_open()?;
         wanted.check()?;
-        let subscription =
-            |channel| Role::Subscription(Subscription::new(SubscriptionId(channel), wanted));
+        let subscription = |channel| Role::Subscription(Subscription::new(SubscriptionId(channel), wanted));
         let channel = self.channels.add(subscription)?;
         self.reschedule(channel);
         Ok(SubscriptionId(channel))
@@ -179,16 +170,10 @@ fn publisher_of(channels: &mut Channels, id: PublisherId) -> Result<&mut Publish
 }
 
 /// Bytes of an atomic batch's records, and the filter of its condition.
-fn check_atomic<'a>(
-    messages: &[(&str, Message<'a>)],
-    limits: &Limits,
-) -> Result<(usize, Option<&'a str>)> {
+fn check_atomic<'a>(messages: &[(&str, Message<'a>)], limits: &Limits) -> Result<(usize, Option<&'a str>)> {
     let count = messages.len();
     let Some((_, first)) = messages.first() else {
-        return Err(Error::Mixed {
-            at: 0,
-            what: "an atomic batch has at least one message",
-        });
+        return Err(Error::Mixed { at: 0, what: "an atomic batch has at least one message" });
     };
     if count > ATOMIC_MESSAGES_MAX {
         return Err(Error::TooLarge {
@@ -218,12 +203,7 @@ fn check_atomic<'a>(
     }
     let filter = first.condition.map(|condition| condition.filter);
     if let Some(filter) = filter {
-        check_length(
-            "a condition's filter",
-            filter,
-            1,
-            arioso_wire::FILTER_BYTES_MAX,
-        )?;
+        check_length("a condition's filter", filter, 1, arioso_wire::FILTER_BYTES_MAX)?;
     }
     Ok((bytes, filter))
 }

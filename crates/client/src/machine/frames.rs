@@ -2,8 +2,8 @@
 
 use arioso_stream::record::PAYLOAD_BYTES_MAX;
 use arioso_wire::{
-    CHANNEL_CONNECTION, CHANNEL_TOPICS, Code, ErrorFrame, Frame, Names as NamesFrame, Replies,
-    VERSION, VERSION_MIN, Welcome,
+    CHANNEL_CONNECTION, CHANNEL_TOPICS, Code, ErrorFrame, Frame, Names as NamesFrame, Replies, VERSION, VERSION_MIN,
+    Welcome,
 };
 
 use super::Connection;
@@ -11,7 +11,7 @@ use super::channels::Role;
 use super::event::Event;
 use super::link::Stage;
 use super::publisher::Replied;
-use crate::options::Limits;
+use crate::options::{FRAME_BYTES_MIN, Limits};
 use crate::{Error, Result};
 
 impl Connection {
@@ -52,41 +52,30 @@ impl Connection {
     }
 
     fn welcomed(&mut self, welcome: Welcome) -> Result<()> {
-        if !matches!(
-            self.link.stage,
-            Stage::Opening {
-                hello_sent: true,
-                ..
-            }
-        ) {
+        if !matches!(self.link.stage, Stage::Opening { hello_sent: true, .. }) {
             return Err(Error::protocol("welcome without hello"));
         }
         if !(VERSION_MIN..=VERSION).contains(&welcome.version) {
-            return Err(Error::Version {
-                got: welcome.version,
-                min: VERSION_MIN,
-                max: VERSION,
-            });
+            return Err(Error::Version { got: welcome.version, min: VERSION_MIN, max: VERSION });
         }
         let known = self.welcome.as_ref().map(|welcome| welcome.stream_id);
         let want = known.unwrap_or(self.options.stream_id);
         if want != 0 && want != welcome.stream_id {
-            return Err(Error::WrongStream {
-                want,
-                got: welcome.stream_id,
-            });
+            return Err(Error::WrongStream { want, got: welcome.stream_id });
         }
         if welcome.publish_window_messages == 0 || welcome.publish_window_bytes == 0 {
             return Err(Error::protocol("a publish window of nothing"));
         }
+        if (welcome.frame_bytes_max as usize) < FRAME_BYTES_MIN {
+            let what = format!("frames of {} bytes only", welcome.frame_bytes_max);
+            return Err(Error::protocol(what));
+        }
         let own = Limits::of(&self.options);
         self.limits = Limits {
-            window_messages: own
-                .window_messages
-                .min(welcome.publish_window_messages.into()),
+            window_messages: own.window_messages.min(welcome.publish_window_messages.into()),
             window_bytes: own.window_bytes.min(welcome.publish_window_bytes.into()),
             payload_bytes: PAYLOAD_BYTES_MAX.min(welcome.payload_bytes_max as usize),
-            frame_bytes: welcome.frame_bytes_max as usize,
+            ..own.with_frames(welcome.frame_bytes_max as usize)
         };
         self.link.welcomed(self.now, welcome.heartbeat_ms);
         self.welcome = Some(welcome);
@@ -125,27 +114,19 @@ impl Connection {
             return Err(Error::protocol(what));
         };
         match (role, frame) {
-            (Role::Publisher(publisher), Frame::PublisherOpened(opened)) => {
-                publisher.opened(&opened, events)
-            }
+            (Role::Publisher(publisher), Frame::PublisherOpened(opened)) => publisher.opened(&opened, events),
             (Role::Publisher(_), Frame::Replies(replies)) => self.replied(channel, &replies),
             (Role::Publisher(publisher), Frame::Closed(_)) => publisher.closed(events),
             (Role::Publisher(publisher), Frame::Error(error)) => {
                 publisher.channel_error(&error, now, events);
                 Ok(())
             }
-            (Role::Subscription(subscription), Frame::Subscribed(frame)) => {
-                subscription.subscribed(&frame, events)
-            }
+            (Role::Subscription(subscription), Frame::Subscribed(frame)) => subscription.subscribed(&frame, events),
             (Role::Subscription(subscription), Frame::Deliver(frame)) => {
                 subscription.delivered(frame, &self.names, events)
             }
-            (Role::Subscription(subscription), Frame::Safe(frame)) => {
-                subscription.safe(frame.through, events)
-            }
-            (Role::Subscription(subscription), Frame::Trimmed(frame)) => {
-                subscription.trimmed(&frame, events)
-            }
+            (Role::Subscription(subscription), Frame::Safe(frame)) => subscription.safe(frame.through, events),
+            (Role::Subscription(subscription), Frame::Trimmed(frame)) => subscription.trimmed(&frame, events),
             (Role::Subscription(subscription), Frame::Ended(frame)) => {
                 subscription.ended(&frame, now, events);
                 Ok(())
@@ -160,10 +141,7 @@ impl Connection {
                 Ok(())
             }
             (_, frame) => {
-                let what = format!(
-                    "{} on channel {channel}, which is no place for it",
-                    frame.name()
-                );
+                let what = format!("{} on channel {channel}, which is no place for it", frame.name());
                 Err(Error::protocol(what))
             }
         }
@@ -188,11 +166,5 @@ impl Connection {
 
 /// What a connection ends with when outcomes will not be known on it.
 fn unknown() -> ErrorFrame {
-    ErrorFrame {
-        code: Code::Unknown,
-        retry_after_ms: 0,
-        detail_a: 0,
-        detail_b: 0,
-        text: Code::Unknown.text().into(),
-    }
+    ErrorFrame { code: Code::Unknown, retry_after_ms: 0, detail_a: 0, detail_b: 0, text: Code::Unknown.text().into() }
 }

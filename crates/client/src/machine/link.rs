@@ -12,10 +12,7 @@ pub(crate) enum Stage {
     /// The driver opens a socket.
     Dialling,
     /// A socket; hello is to be sent, or sent.
-    Opening {
-        hello_sent: bool,
-        deadline: Duration,
-    },
+    Opening { hello_sent: bool, deadline: Duration },
     /// Welcomed.
     Up { since: Duration },
     /// For good.
@@ -71,15 +68,16 @@ impl Link {
         matches!(self.stage, Stage::Up { .. } | Stage::Opening { .. })
     }
 
+    pub(crate) fn last_error(&self) -> Option<&Error> {
+        self.last_error.as_ref()
+    }
+
     pub(crate) fn socket_opened(&mut self, now: Duration) {
         self.last_heard = now;
         self.last_sent = now;
         self.ping = false;
         self.heartbeat = None;
-        self.stage = Stage::Opening {
-            hello_sent: false,
-            deadline: now + WELCOME_WAIT,
-        };
+        self.stage = Stage::Opening { hello_sent: false, deadline: now + WELCOME_WAIT };
     }
 
     pub(crate) fn welcomed(&mut self, now: Duration, heartbeat_ms: u32) {
@@ -109,9 +107,7 @@ impl Link {
         self.last_error = Some(reason.clone());
         self.stage = match reason.is_final() {
             true => Stage::Over(reason.clone()),
-            false => Stage::Down {
-                dial_at: now + self.pause(retry_after_ms),
-            },
+            false => Stage::Down { dial_at: now + self.pause(retry_after_ms) },
         };
     }
 
@@ -153,9 +149,7 @@ impl Link {
             if silent >= heartbeat * 3 {
                 let ms = silent.as_millis();
                 let what = format!("nothing heard for {ms} ms");
-                return Err(Error::Cut {
-                    reason: what.into(),
-                });
+                return Err(Error::Cut { reason: what.into() });
             }
             self.ping |= now.saturating_sub(self.last_sent) >= heartbeat;
             return Ok(false);
@@ -178,9 +172,9 @@ impl Link {
                 self.stage = Stage::Dialling;
                 Ok(true)
             }
-            Stage::Opening { deadline, .. } if now >= deadline => Err(Error::Cut {
-                reason: "no welcome in time".into(),
-            }),
+            Stage::Opening { deadline, .. } if now >= deadline => {
+                Err(Error::Cut { reason: "no welcome in time".into() })
+            }
             _ => Ok(false),
         }
     }

@@ -27,19 +27,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arioso_wire::{
-    Blob, Body, Frame, FrameReader, Goodbye, Hello, MAGIC, Ping, Pong, VERSION, VERSION_MIN,
-    Welcome,
-};
+use arioso_wire::{Blob, Body, Frame, FrameReader, Goodbye, Hello, MAGIC, Ping, Pong, VERSION, VERSION_MIN, Welcome};
 use bytes::Bytes;
 
 pub use event::{Ack, Event, PublisherId, RequestId, Started, SubscriptionId};
 pub use subscription::Subscribe;
 
 use crate::names::Names;
-use crate::options::{
-    CLOSE_WAIT, FRAME_BYTES_MAX, Limits, NAME_BYTES_MAX, Options, RETRY_PAUSE_MIN, TRANSMIT_BYTES,
-};
+use crate::options::{CLOSE_WAIT, FRAME_BYTES_MAX, Limits, NAME_BYTES_MAX, Options, RETRY_PAUSE_MIN, TRANSMIT_BYTES};
 use crate::{Error, Result};
 use channels::{Channels, Role};
 use link::{Link, Stage};
@@ -114,12 +109,7 @@ impl Connection {
     pub fn connect_failed(&mut self, now: Duration, reason: &str) {
         self.now = now;
         if self.link.stage == Stage::Dialling {
-            self.lose(
-                &Error::Cut {
-                    reason: reason.into(),
-                },
-                0,
-            );
+            self.lose(&Error::Cut { reason: reason.into() }, 0);
         }
     }
 
@@ -127,12 +117,7 @@ impl Connection {
     pub fn disconnected(&mut self, now: Duration, reason: &str) {
         self.now = now;
         if self.link.has_socket() {
-            self.lose(
-                &Error::Cut {
-                    reason: reason.into(),
-                },
-                0,
-            );
+            self.lose(&Error::Cut { reason: reason.into() }, 0);
         }
     }
 
@@ -227,6 +212,11 @@ impl Connection {
         }
     }
 
+    /// Why the last connection ended, as long as there is no new one.
+    pub fn last_error(&self) -> Option<&Error> {
+        self.link.last_error()
+    }
+
     /// Whether there is a connection now.
     pub fn is_up(&self) -> bool {
         self.link.is_up()
@@ -274,12 +264,8 @@ impl Connection {
             return;
         };
         let (gone, wake) = match role {
-            Role::Publisher(publisher) => {
-                (publisher.is_gone(), publisher.wake(self.now, &self.limits))
-            }
-            Role::Subscription(subscription) => {
-                (subscription.is_gone(), subscription.wake(self.now))
-            }
+            Role::Publisher(publisher) => (publisher.is_gone(), publisher.wake(self.now, &self.limits)),
+            Role::Subscription(subscription) => (subscription.is_gone(), subscription.wake(self.now)),
             Role::Request(request) => (request.is_over(), request.wake(self.now)),
         };
         match gone {
@@ -349,6 +335,10 @@ impl Connection {
 
     /// The connection is gone: each channel does what it does then, and another connection is tried.
     fn lose(&mut self, reason: &Error, retry_after_ms: u32) {
+        match reason {
+            Error::Protocol { .. } | Error::Wire(_) => tracing::warn!(%reason, "connection lost"),
+            reason => tracing::debug!(%reason, "connection lost"),
+        }
         if self.link.has_socket() {
             self.events.push_back(Event::Drop { last_words: false });
         }

@@ -24,14 +24,7 @@ pub(crate) struct Request {
 
 impl Request {
     pub(crate) fn new(id: RequestId, frame: RequestFrame) -> Request {
-        Request {
-            id,
-            frame,
-            sent: false,
-            answers: Vec::new(),
-            not_before: Duration::ZERO,
-            over: false,
-        }
+        Request { id, frame, sent: false, answers: Vec::new(), not_before: Duration::ZERO, over: false }
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -84,12 +77,7 @@ impl Request {
     }
 
     /// The channel ended with an error.
-    pub(crate) fn channel_error(
-        &mut self,
-        error: &ErrorFrame,
-        now: Duration,
-        events: &mut VecDeque<Event>,
-    ) {
+    pub(crate) fn channel_error(&mut self, error: &ErrorFrame, now: Duration, events: &mut VecDeque<Event>) {
         if error.code.keeps_number() {
             self.again();
             self.not_before = now + retry_pause(error.retry_after_ms);
@@ -101,8 +89,11 @@ impl Request {
     /// The connection is gone: what only asks is asked again, what may have been done is told so.
     pub(crate) fn lost(&mut self, reason: &Error, events: &mut VecDeque<Event>) {
         if self.sent && !self.frame.only_asks() {
-            let reason = Text::from(reason.to_string());
-            self.end_with(Err(Error::Cut { reason }), events);
+            let error = match reason {
+                Error::Cut { .. } => reason.clone(),
+                reason => Error::Cut { reason: Text::from(reason.to_string()) },
+            };
+            self.end_with(Err(error), events);
         } else {
             self.again();
             self.not_before = Duration::ZERO;
@@ -117,10 +108,7 @@ impl Request {
     pub(crate) fn end_with(&mut self, outcome: Result<Vec<Answer>>, events: &mut VecDeque<Event>) {
         if !self.over {
             self.over = true;
-            events.push_back(Event::Answer {
-                request: self.id,
-                outcome,
-            });
+            events.push_back(Event::Answer { request: self.id, outcome });
         }
     }
 }

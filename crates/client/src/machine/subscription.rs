@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use arioso_stream::{Records, Sequence};
 use arioso_wire::{
-    Begin, Body, Code, Credit, Deliver, Ended, ErrorFrame, FILTER_BYTES_MAX, FILTERS_MAX, GoOn,
-    List, Subscribe as SubscribeFrame, Subscribed, Text, Trimmed, Unsubscribe, encode_subscribe,
+    Begin, Body, Code, Credit, Deliver, Ended, ErrorFrame, FILTER_BYTES_MAX, FILTERS_MAX, GoOn, List,
+    Subscribe as SubscribeFrame, Subscribed, Text, Trimmed, Unsubscribe, encode_subscribe,
 };
 
 use super::channels::Wake;
@@ -68,6 +68,18 @@ impl Subscribe {
         self
     }
 
+    /// Holds this cursor: begins where it stands, and can commit.
+    pub fn cursor(mut self, name: impl Into<Text>) -> Subscribe {
+        self.cursor = name.into();
+        self
+    }
+
+    /// Lets this many bytes wait here.
+    pub fn credit(mut self, bytes: u64) -> Subscribe {
+        self.credit_bytes = bytes;
+        self
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         let count = self.filters.len();
         if count == 0 || count > FILTERS_MAX {
@@ -85,21 +97,11 @@ impl Subscribe {
 }
 
 /// Whether a name has a length it can have.
-pub(crate) fn check_length(
-    what: &'static str,
-    name: &str,
-    bytes_min: usize,
-    bytes_max: usize,
-) -> Result<()> {
+pub(crate) fn check_length(what: &'static str, name: &str, bytes_min: usize, bytes_max: usize) -> Result<()> {
     if (bytes_min..=bytes_max).contains(&name.len()) {
         return Ok(());
     }
-    Err(Error::Length {
-        what,
-        bytes: name.len(),
-        bytes_min,
-        bytes_max,
-    })
+    Err(Error::Length { what, bytes: name.len(), bytes_min, bytes_max })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +136,8 @@ pub(crate) struct Subscription {
     queued: u64,
     /// Bytes consumed and not given back yet.
     due: u64,
+    /// Bytes that wait beyond the credit, when this connection began: they are not given back.
+    owed: u64,
     holder_epoch: u32,
     /// Subscribes sent since the holder's epoch was told.
     tries: u32,
@@ -160,6 +164,7 @@ impl Subscription {
             granted: 0,
             queued: 0,
             due: 0,
+            owed: 0,
             holder_epoch: 0,
             tries: 0,
             not_before: Duration::ZERO,
@@ -226,6 +231,7 @@ impl Subscription {
         let credit_bytes = self.credit_bytes().saturating_sub(self.queued);
         self.granted = credit_bytes.cast_signed();
         self.due = 0;
+        self.owed = self.queued.saturating_sub(self.credit_bytes());
         let by_position = matches!(self.resume, Begin::Sequence(_));
         let frame = SubscribeFrame {
             more: false,
@@ -246,11 +252,7 @@ impl Subscription {
     }
 
     /// The server began it.
-    pub(crate) fn subscribed(
-        &mut self,
-        frame: &Subscribed,
-        events: &mut VecDeque<Event>,
-    ) -> Result<()> {
+    pub(crate) fn subscribed(&mut self, frame: &Subscribed, events: &mut VecDeque<Event>) -> Result<()> {
         match self.stage {
             Stage::Leaving | Stage::Over => return Ok(()),
             Stage::Subscribing => {}
@@ -269,7 +271,7 @@ impl Subscription {
         self.tries = 0;
         self.stage = Stage::Live;
         self.end.get_or_insert(frame.newest_settled);
-        if matches!(self.resume, Begin::Start | Begin::Live | Begin::Time(_)) {
+        if matches!(self.resume, Begin::Start | Begin::Live) {
             self.resume = Begin::Sequence(frame.starts_at);
         }
         events.push_back(Event::Subscribed {
@@ -284,12 +286,7 @@ impl Subscription {
     }
 
     /// Records came.
-    pub(crate) fn delivered(
-        &mut self,
-        frame: Deliver,
-        names: &Arc<Names>,
-        events: &mut VecDeque<Event>,
-    ) -> Result<()> {
+    pub(crate) fn delivered(&mut self, frame: Deliver, names: &Arc<Names>, events: &mut VecDeque<Event>) -> Result<()> {
         if !self.listens("deliver")? {
             return Ok(());
         }
@@ -326,11 +323,16 @@ impl Subscription {
         if !self.listens("safe")? {
             return Ok(());
         }
-        self.mark(through)?;
-        events.push_back(Event::Mark {
-            subscription: self.id,
-            through,
-        });
+        if matches!(self.resume, Begin::Time(_)) {
+            // Nothing came yet: another connection begins at the time again, and tells old marks once more.
+            if through <= self.through {
+                return Ok(());
+            }
+            self.through = through;
+        } else {
+            self.mark(through)?;
+        }
+        events.push_back(Event::Mark { subscription: self.id, through });
         Ok(())
     }
 
@@ -357,7 +359,9 @@ impl Subscription {
     pub(crate) fn consumed(&mut self, bytes: u64) {
         assert!(self.queued >= bytes, "a batch is consumed once");
         self.queued -= bytes;
-        self.due += bytes;
+        let owed = bytes.min(self.owed);
+        self.owed -= owed;
+        self.due += bytes - owed;
     }
 
     /// The position is behind retention.
@@ -367,11 +371,7 @@ impl Subscription {
         }
         self.stage = Stage::Trimmed;
         self.resume = Begin::Sequence(frame.wanted);
-        events.push_back(Event::Trimmed {
-            subscription: self.id,
-            wanted: frame.wanted,
-            first: frame.first,
-        });
+        events.push_back(Event::Trimmed { subscription: self.id, wanted: frame.wanted, first: frame.first });
         Ok(())
     }
 
@@ -400,12 +400,7 @@ impl Subscription {
     }
 
     /// The channel ended with an error.
-    pub(crate) fn channel_error(
-        &mut self,
-        error: &ErrorFrame,
-        now: Duration,
-        events: &mut VecDeque<Event>,
-    ) {
+    pub(crate) fn channel_error(&mut self, error: &ErrorFrame, now: Duration, events: &mut VecDeque<Event>) {
         let name = self.wanted.cursor.clone();
         match error.code {
             _ if self.stage == Stage::Leaving => self.end_with(Err(Error::Closed), events),
@@ -471,9 +466,6 @@ impl Subscription {
         if std::mem::replace(&mut self.told, true) {
             return;
         }
-        events.push_back(Event::SubscriptionOver {
-            subscription: self.id,
-            outcome,
-        });
+        events.push_back(Event::SubscriptionOver { subscription: self.id, outcome });
     }
 }

@@ -25,12 +25,7 @@ pub(crate) struct TopicTable {
 
 impl TopicTable {
     pub(crate) fn new(topics_max: u32) -> TopicTable {
-        TopicTable {
-            ids: HashMap::default(),
-            names: Vec::new(),
-            topics_max,
-            announced: 0,
-        }
+        TopicTable { ids: HashMap::default(), names: Vec::new(), topics_max, announced: 0 }
     }
 
     /// The topic's number, given now if it has none.

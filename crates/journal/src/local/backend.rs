@@ -27,6 +27,11 @@ impl Backend for Local {
         })
     }
 
+    fn fails(&self) -> bool {
+        // An error is the end: nothing is known of what was written.
+        false
+    }
+
     fn room(&self) -> Room {
         Local::room(self)
     }
@@ -65,7 +70,7 @@ impl Local {
         let mut scan = Scan::new(Arc::clone(&file), &header, Some(known))?;
         loop {
             let before = scan.chain().batch;
-            match scan.next()? {
+            match scan.step()? {
                 Scanned::Batch(header, records) if header.last_sequence() >= from.0 => {
                     replay.batch(header.bytes(), records)?;
                 }

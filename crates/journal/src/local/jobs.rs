@@ -286,7 +286,7 @@ impl Local {
 
     /// Tries again what failed: to be called now and then, and when room was made on the disk.
     pub fn retry(&mut self) {
-        if matches!(self.behind, Behind::Full { .. }) {
+        if matches!(self.behind, Behind::Full { .. } | Behind::Failed) {
             self.behind = Behind::Wanted;
         }
         self.seal_failed = false;
@@ -437,7 +437,7 @@ impl Local {
                     Source::Named => self.spare = true,
                     Source::Fresh => {}
                 }
-                self.behind = Behind::Full { free: space.unwrap_or(0), need };
+                self.behind = space.map_or(Behind::Failed, |free| Behind::Full { free, need });
                 let (what, segment, error) = ("prepare", self.next_number(), StoreError::Disk(error));
                 Some(Notice::Failed { what, segment, error })
             }

@@ -16,6 +16,7 @@
 
 mod backend;
 mod jobs;
+mod load;
 mod open;
 mod write;
 
@@ -103,6 +104,8 @@ enum Behind {
     /// A job is at it.
     Preparing,
     Ready(Prepared),
+    /// The last try failed, not for want of room.
+    Failed,
     /// The last try failed for want of room; the numbers are those of the disk.
     Full {
         free: u64,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arioso_disk::{Disk, Operation, SimDisk};
 use arioso_store::batch::PAGE_BYTES;
+use arioso_store::inspect::{Finding, State};
 use arioso_store::segment::{SegmentReader, segment_path};
 use arioso_store::voids::Voids;
 
@@ -207,6 +208,25 @@ fn a_full_disk_takes_nothing_it_can_not_keep_and_goes_on_when_there_is_room() {
     bench.store(&[(2, payload(8, 2_000))]);
     let (found, shown) = bench.open(&sim(&disk.kill())).unwrap();
     check(&mut bench, &disk.kill(), &shown, &found, "after a full disk");
+}
+
+#[test]
+fn a_segment_that_can_not_be_prepared_is_tried_again() {
+    let disk = SimDisk::new(1);
+    let mut bench = Bench::new();
+    bench.open(&sim(&disk)).unwrap();
+    disk.fail(Operation::SyncAll, 1);
+    let notices = bench.jobs();
+    assert!(matches!(notices[..], [Notice::Failed { what: "prepare", segment: 2, .. }]), "{notices:?}");
+    while bench.publish(&[(1, payload(7, 2_000))]) {
+        bench.write().unwrap();
+    }
+    assert!(!matches!(bench.local().room(), Room::DiskFull { .. }));
+    bench.local().retry();
+    bench.jobs();
+    bench.store(&[(2, payload(8, 2_000))]);
+    let (found, shown) = bench.open(&sim(&disk.kill())).unwrap();
+    check(&mut bench, &disk.kill(), &shown, &found, "after a failed preparation");
 }
 
 #[test]
@@ -610,4 +630,131 @@ fn a_newer_incarnation_ends_the_scan_of_a_recycled_file() {
     let read = read_all(&disk, bench.local());
     assert!(read.messages.iter().all(|message| message.0 >= first_kept));
     assert_eq!(read.messages.len(), bench.acknowledged.len());
+}
+
+#[test]
+fn an_inspection_lists_everything_and_names_what_is_wrong() {
+    let disk = SimDisk::new(1);
+    let mut bench = Bench::new();
+    bench.open(&sim(&disk)).unwrap();
+    for round in 0..120u32 {
+        bench.store(&[(1 + round % 12, payload(round as u8, 3_000))]);
+    }
+    let disk = disk.kill();
+    let look = |disk: &SimDisk| {
+        let mut findings = Vec::new();
+        let totals = arioso_store::inspect::inspect(disk, &mut |finding| findings.push(finding));
+        (totals, findings)
+    };
+    let (totals, findings) = look(&disk);
+    let totals = totals.unwrap();
+    assert!(totals.is_healthy() && totals.repairable == 0, "{findings:?}");
+    assert_eq!(totals.messages, 120);
+    let rows = findings.iter().filter_map(|finding| match finding {
+        Finding::Segment(row) => Some(row),
+        _ => None,
+    });
+    let sealed = rows.clone().find(|row| row.state == State::Sealed).unwrap();
+    assert_eq!(rows.map(|row| row.messages).sum::<u64>(), 120);
+    // Every byte that counts is under a checksum: a flipped bit anywhere is told.
+    let told = |disk: &SimDisk| {
+        let (totals, findings) = look(disk);
+        let torn = findings.iter().any(|finding| matches!(finding, Finding::Torn(_)));
+        totals.is_err() || torn || totals.is_ok_and(|totals| !totals.is_healthy() || totals.repairable > 0)
+    };
+    assert!(!told(&disk));
+    let number = sealed.number.unwrap();
+    let trailer = bench.local().table().get(number).unwrap().trailer.clone().unwrap();
+    let mut places = vec![
+        (sealed.file.clone(), 40),
+        (sealed.file.clone(), PAGE_BYTES as u64 + 30),
+        (sealed.file.clone(), 2 * PAGE_BYTES as u64 + 300),
+        (sealed.file.clone(), sealed.file_bytes - PAGE_BYTES as u64 + 40),
+        ("epoch".to_owned(), 20),
+        ("stream".to_owned(), 20),
+        ("manifest.a".to_owned(), 20),
+    ];
+    for part in [trailer.directory, trailer.publishers, trailer.voids] {
+        places.push((sealed.file.clone(), part.offset + part.bytes / 2));
+    }
+    for (file, at) in places {
+        disk.flip(&file, at, 2).unwrap();
+        assert!(told(&disk), "a flipped bit in {file} at {at} was not told");
+        disk.flip(&file, at, 2).unwrap();
+    }
+    assert!(!told(&disk));
+}
+
+#[test]
+#[ignore = "a measurement; run with --release --ignored --nocapture"]
+fn measure_writing_opening_and_reading() {
+    use std::time::Instant;
+    let dir = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(arioso_disk::RealDisk::open(dir.path()).unwrap());
+    let options = LocalOptions { segment_bytes: 64 << 20, ..options() };
+    let mut bench = Bench::new();
+    bench.open_with(&disk, &options, Shown::default()).unwrap();
+    let batch: Vec<_> = (0..64).map(|index| (1 + index % 50, payload(3, 168))).collect();
+    let (batches, mut waited) = (5_000, std::time::Duration::ZERO);
+    // The bare loop: the same bytes to a file that was written before.
+    let raw = disk.create("raw").unwrap();
+    for at in 0..64 {
+        raw.write_at(&vec![0; 1 << 20], at << 20).unwrap();
+    }
+    raw.sync_all().unwrap();
+    let page = vec![7; 16 << 10];
+    let from = Instant::now();
+    for at in 0..batches {
+        raw.write_at(&page, (at % 4_096) << 14).unwrap();
+        raw.sync_data().unwrap();
+    }
+    println!("bare write and sync of 16 KiB: {:.0} us", from.elapsed().as_secs_f64() * 1e6 / batches as f64);
+    for _ in 0..batches {
+        bench.reserved_to = u64::MAX;
+        let from = Instant::now();
+        while !bench.publish(&batch) {
+            bench.jobs();
+        }
+        bench.write().unwrap();
+        waited += from.elapsed();
+        if matches!(bench.local().behind, Behind::Wanted) {
+            bench.jobs();
+        }
+        bench.given.clear();
+    }
+    let bytes = batches as f64 * 64.0 * 200.0;
+    println!("write: {batches} batches of 64 x 200 B, {:.0} us a batch", waited.as_secs_f64() * 1e6 / batches as f64);
+    let local = bench.local();
+    let segment = local.table().iter().next().unwrap().number;
+    let from = Instant::now();
+    let file = disk.open(&segment_path(segment), arioso_disk::Access::Read).unwrap();
+    let info = local.table().get(segment).unwrap();
+    let trailer = info.trailer.clone().unwrap();
+    let header = SegmentHeader::load(&*file, STREAM, segment).unwrap().unwrap();
+    let known = KnownEnd::of_trailer(&trailer);
+    let mut scan = arioso_store::segment::Scan::new(file, &header, Some(known)).unwrap();
+    while !matches!(scan.step().unwrap(), arioso_store::segment::Scanned::End(_)) {}
+    let rate = trailer.batches_end as f64 / from.elapsed().as_secs_f64() / 1e9;
+    println!("scan of a segment: {rate:.2} GB/s");
+    for (what, mut pick) in [("everything", Pick::All), ("1 of 50 topics", Pick::Topics(vec![7]))] {
+        let from = Instant::now();
+        let (mut reader, mut got, table) = (SegmentReader::from_sequence(1), 0, local.table());
+        loop {
+            use arioso_store::segment::{Step, read_request};
+            match reader.step(table, &Voids::default(), &mut pick) {
+                Step::Need(request) => {
+                    let file = disk.open(&segment_path(request.segment), arioso_disk::Access::Read).unwrap();
+                    reader.supply(read_request(&*file, &request).unwrap());
+                }
+                Step::Choose { .. } => reader.chosen(true),
+                Step::Slices(slices) => got += slices.bytes,
+                Step::End { .. } => break,
+                step => panic!("{step:?}"),
+            }
+        }
+        println!("read {what}: {:.2} GB/s of records, {got} bytes", bytes / from.elapsed().as_secs_f64() / 1e9);
+    }
+    let from = Instant::now();
+    let (found, _) = bench.open_with(&disk, &options, Shown::default()).unwrap();
+    println!("open: {} bytes scanned, {:.0} ms", found.scanned_bytes, from.elapsed().as_secs_f64() * 1e3);
 }

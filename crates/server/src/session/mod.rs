@@ -12,14 +12,15 @@
 mod listing;
 mod publishing;
 mod subscribing;
+mod unanswered;
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arioso_wire::{
-    CHANNEL_CONNECTION, Code, ErrorFrame, Frame, FrameReader, Goodbye, Hello, MAGIC, Ping, Pong, Request, Text, Welcome,
-    negotiate,
+    CHANNEL_CONNECTION, Code, ErrorFrame, Frame, FrameReader, Goodbye, Hello, MAGIC, Ping, Pong, Request, Text,
+    Welcome, negotiate,
 };
-use std::collections::HashMap;
 
 use crate::clock::Now;
 use crate::history::{ReadRequest, Supplied};
@@ -73,7 +74,7 @@ pub struct Session {
     /// Stream-wide ids of the connection's topic ids; refused ones are in `refused_topics`.
     topics: Vec<u32>,
     refused_topics: HashMap<u32, Code>,
-    publishers: HashMap<u16, Channel>,
+    publishers: BTreeMap<u16, Channel>,
     subscriptions: Subscriptions,
     listings: Listings,
     mail: Vec<Mail>,
@@ -98,7 +99,7 @@ impl Session {
             frames: FrameReader::new(frame_bytes_max),
             topics: vec![0],
             refused_topics: HashMap::new(),
-            publishers: HashMap::new(),
+            publishers: BTreeMap::new(),
             subscriptions: Subscriptions::default(),
             listings: Listings::default(),
             mail: Vec::new(),
@@ -132,7 +133,9 @@ impl Session {
 
     /// When something is due though nothing happens.
     pub fn deadline(&self) -> i64 {
-        let beat = (self.said_at + self.heartbeat_ns).min(self.heard_at + 3 * self.heartbeat_ns);
+        let dead = self.heard_at + 3 * self.heartbeat_ns;
+        // Before hello is answered nothing is said.
+        let beat = if self.state == State::Open { dead.min(self.said_at + self.heartbeat_ns) } else { dead };
         self.subscriptions.mark_due().map_or(beat, |mark| mark.min(beat))
     }
 
@@ -184,9 +187,7 @@ impl Session {
     fn handle(&mut self, now: Now, channel: u16, frame: Frame, out: &mut Output) -> Result<(), (Code, String)> {
         match (self.state, frame) {
             (State::Opening, Frame::Hello(hello)) => self.hello(&hello, out),
-            (State::Opening, frame) => {
-                Err((Code::BadFrame, format!("{} came first, hello is wanted", frame.name())))
-            }
+            (State::Opening, frame) => Err((Code::BadFrame, format!("{} came first, hello is wanted", frame.name()))),
             (_, Frame::Ping(Ping { value })) => {
                 out.push(CHANNEL_CONNECTION, &Frame::Pong(Pong { value }));
                 Ok(())
@@ -283,13 +284,8 @@ impl Session {
     }
 
     fn fail(&self, channel: u16, code: Code, (detail_a, detail_b): (u64, u64), text: &str, out: &mut Output) {
-        let frame = ErrorFrame {
-            code,
-            retry_after_ms: retry_after_ms(code),
-            detail_a,
-            detail_b,
-            text: Text::from(text),
-        };
+        let frame =
+            ErrorFrame { code, retry_after_ms: retry_after_ms(code), detail_a, detail_b, text: Text::from(text) };
         out.push(channel, &Frame::Error(frame));
     }
 

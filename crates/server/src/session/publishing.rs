@@ -1,16 +1,15 @@
 //! Publishing on a session: topics announced, publishers opened, frames checked and handed to the engine, replies sent.
 
-use std::collections::VecDeque;
-
 use arioso_journal::{Level, Reply, Verdict};
 use arioso_stream::filter::Filter;
 use arioso_stream::order::PublisherKey;
-use arioso_stream::record::{Extensions, FLAG_CONDITIONAL, Record};
+use arioso_stream::record::{Extensions, FLAG_ATOMIC_FIRST, FLAG_ATOMIC_LAST, FLAG_CONDITIONAL, Record};
 use arioso_wire::{
-    AckLevel, CHANNEL_TOPICS, Code, Closed, Frame, ListWriter, OpenPublisher, Publish, PublisherOpened, Replies, Rows,
+    AckLevel, CHANNEL_TOPICS, Closed, Code, Frame, ListWriter, OpenPublisher, Publish, PublisherOpened, Replies, Rows,
     Text, Topics,
 };
 
+use super::unanswered::Unanswered;
 use super::{Session, State, retry_after_ms};
 use crate::engine::{ClientPublish, Refused};
 use crate::mailbox::{About, Address, Mail};
@@ -19,6 +18,8 @@ use crate::output::Output;
 
 /// Messages of an atomic batch.
 const ATOMIC_MESSAGES_MAX: u32 = 4_096;
+/// Messages of one publish frame: 256 KiB of the smallest.
+const FRAME_MESSAGES_MAX: u32 = 8_192;
 /// Bytes of an atomic batch.
 const ATOMIC_BYTES_MAX: usize = 16 << 20;
 
@@ -30,10 +31,7 @@ pub(super) struct Channel {
     open: bool,
     last_consumed: u64,
     named: bool,
-    /// Frames that wait for replies: last publisher sequence, messages, bytes.
-    unanswered: VecDeque<(u64, u32, usize)>,
-    messages: u64,
-    bytes: u64,
+    unanswered: Unanswered,
     closing: bool,
 }
 
@@ -76,7 +74,12 @@ impl Session {
         if let Some(publisher) = self.publishers.get(&channel)
             && !publisher.named
         {
-            return Err((Code::BadFrame, format!("channel {channel} is an anonymous publisher already")));
+            if !publisher.unanswered.is_empty() {
+                return Err((Code::BadFrame, format!("channel {channel} is an anonymous publisher already")));
+            }
+            // After a void it begins anew, under another id.
+            let one = std::iter::once((channel, publisher.key, publisher.epoch));
+            self.node.engine.lock().release_publishers(self.number, one);
         }
         if open.name.len() > 255 || open.name.chars().any(char::is_control) {
             let text = "a publisher's name has at most 255 bytes and no control character";
@@ -105,9 +108,7 @@ impl Session {
             open: !named,
             last_consumed: opened.next - 1,
             named,
-            unanswered: VecDeque::new(),
-            messages: 0,
-            bytes: 0,
+            unanswered: Unanswered::default(),
             closing: false,
         };
         if !named {
@@ -128,17 +129,23 @@ impl Session {
         add(&counters.publishes, u64::from(publish.messages));
         add(&counters.publish_bytes, publish.records.len() as u64);
         let pieces = self.check_records(publish)?;
-        let Some(publisher) = self.publishers.get_mut(&channel) else {
-            let reply = direct(publish.first, publish.messages, publish.level, Code::Fenced, 0);
-            push_replies(channel, &[reply], out);
-            return Ok(());
-        };
+        // Without a publisher it was under way when the channel ended, and that was told.
+        let Some(publisher) = self.publishers.get_mut(&channel) else { return Ok(()) };
         let settings = &self.node.settings;
-        let over = publisher.messages + u64::from(publish.messages) > settings.publish_window_messages
-            || (publisher.bytes > 0 && publisher.bytes + publish.records.len() as u64 > settings.publish_window_bytes);
+        // One frame is always taken when nothing else is unanswered.
+        let waiting = &publisher.unanswered;
+        let over = waiting.messages() > 0
+            && (waiting.messages() + u64::from(publish.messages) > settings.publish_window_messages
+                || waiting.bytes() + publish.records.len() as u64 > settings.publish_window_bytes);
         if over || !publisher.open {
             let code = if publisher.open { Code::Busy } else { Code::Reopen };
-            push_replies(channel, &[direct(publish.first, publish.messages, publish.level, code, 0)], out);
+            if !publisher.unanswered.turn_away(publish.first, publish.messages, publish.level, code) {
+                return Err((
+                    Code::Busy,
+                    "a publisher sends far beyond its window and does not wait for replies".into(),
+                ));
+            }
+            self.push_answered(channel, &mut Vec::new(), out);
             return Ok(());
         }
         let condition = match &publish.condition {
@@ -148,10 +155,6 @@ impl Session {
                 Some((condition.sequence, filter))
             }
         };
-        let last = publish.first + u64::from(publish.messages) - 1;
-        publisher.unanswered.push_back((last, publish.messages, publish.records.len()));
-        publisher.messages += u64::from(publish.messages);
-        publisher.bytes += publish.records.len() as u64;
         let address = Address { session: self.number, channel, about: About::Publish };
         let level = match publish.level {
             AckLevel::Durable => Level::Durable,
@@ -159,9 +162,9 @@ impl Session {
         };
         let (key, epoch) = (publisher.key, publisher.epoch);
         let mut first = publish.first;
-        let mut direct_replies = Vec::new();
         let mut engine = self.node.engine.lock();
         for piece in pieces {
+            publisher.unanswered.push(first, piece.messages, piece.bytes.len());
             let part = ClientPublish {
                 address,
                 publisher: key,
@@ -179,23 +182,22 @@ impl Session {
                 Some(code) => engine.refuse(now, &part, code),
             };
             if let Err(Refused { code, detail }) = taken {
-                direct_replies.push(direct(first, piece.messages, publish.level, code, detail));
+                publisher.unanswered.turn_last_away(publish.level, code, detail);
             }
             first += u64::from(piece.messages);
         }
         drop(engine);
         self.node.work.notify_one();
-        for reply in direct_replies {
-            self.answered(channel, reply, out);
-        }
+        self.push_answered(channel, &mut Vec::new(), out);
         Ok(())
     }
 
     /// Cuts the frame into pieces of one fate each; an error ends the connection, since the records can't be told apart.
     fn check_records(&self, publish: &Publish) -> Result<Vec<Piece>, (Code, String)> {
         let bytes = &publish.records;
-        if publish.messages == 0 {
-            return Err((Code::BadFrame, "a publish frame without messages".into()));
+        if publish.messages == 0 || publish.messages > FRAME_MESSAGES_MAX {
+            let text = format!("a publish frame of {} messages: 1 to {FRAME_MESSAGES_MAX} are taken", publish.messages);
+            return Err((Code::BadFrame, text));
         }
         let too_large = publish.atomic && (publish.messages > ATOMIC_MESSAGES_MAX || bytes.len() > ATOMIC_BYTES_MAX);
         let mut pieces: Vec<Piece> = Vec::with_capacity(1);
@@ -245,17 +247,17 @@ impl Session {
         let wants = publish.condition.as_ref().map(|condition| condition.sequence);
         let told = if flags & FLAG_CONDITIONAL != 0 { named } else { None };
         let condition_fits = named == told && (named.is_none() || named == wants);
-        let extensions_fit = record.extension_bytes().is_empty() || Extensions(record.extension_bytes()).all(|e| e.is_ok());
-        if flags & !FLAG_CONDITIONAL != 0 || !condition_fits || !extensions_fit {
+        let extensions_fit =
+            record.extension_bytes().is_empty() || Extensions(record.extension_bytes()).all(|e| e.is_ok());
+        let fitting = FLAG_CONDITIONAL | if publish.atomic { FLAG_ATOMIC_FIRST | FLAG_ATOMIC_LAST } else { 0 };
+        if flags & !fitting != 0 || !condition_fits || !extensions_fit {
             return Some(Code::BadRecord);
         }
         None
     }
 
     pub(super) fn skip(&mut self, now: i64, channel: u16, next: u64, out: &mut Output) -> Result<(), (Code, String)> {
-        let Some(publisher) = self.publishers.get(&channel) else {
-            return Err((Code::BadFrame, format!("channel {channel} is no publisher")));
-        };
+        let Some(publisher) = self.publishers.get(&channel) else { return Ok(()) };
         let address = Address { session: self.number, channel, about: About::Skip };
         let skipped = self.node.engine.lock().skip(now, address, publisher.key, publisher.epoch, next);
         match skipped {
@@ -270,10 +272,7 @@ impl Session {
     }
 
     pub(super) fn close_publisher(&mut self, channel: u16, out: &mut Output) -> Result<(), (Code, String)> {
-        let Some(publisher) = self.publishers.get_mut(&channel) else {
-            out.push(channel, &Frame::Closed(Closed {}));
-            return Ok(());
-        };
+        let Some(publisher) = self.publishers.get_mut(&channel) else { return Ok(()) };
         publisher.closing = true;
         self.close_if_done(channel, out);
         Ok(())
@@ -281,7 +280,7 @@ impl Session {
 
     fn close_if_done(&mut self, channel: u16, out: &mut Output) {
         let done = self.publishers.get(&channel).is_some_and(|p| p.closing && p.unanswered.is_empty() && p.open);
-        if let Some(publisher) = self.publishers.remove(&channel).filter(|_| done) {
+        if done && let Some(publisher) = self.publishers.remove(&channel) {
             let one = std::iter::once((channel, publisher.key, publisher.epoch));
             self.node.engine.lock().release_publishers(self.number, one);
             out.push(channel, &Frame::Closed(Closed {}));
@@ -314,6 +313,8 @@ impl Session {
         let mut rows_channel = 0;
         for mail in mail.drain(..) {
             match mail {
+                // The channel may stand for another publisher by now, or for none.
+                Mail::Reply(address, reply) if address.about == About::Publish && !self.publishes(address, &reply) => {}
                 Mail::Reply(address, reply) if address.about == About::Publish => {
                     if address.channel != rows_channel {
                         self.push_answered(rows_channel, &mut rows, out);
@@ -341,31 +342,35 @@ impl Session {
         self.push_answered(rows_channel, &mut rows, out);
     }
 
-    fn answered(&mut self, channel: u16, reply: arioso_wire::Reply, out: &mut Output) {
-        self.push_answered(channel, &mut vec![reply], out);
+    fn publishes(&self, address: Address, reply: &Reply) -> bool {
+        self.publishers.get(&address.channel).is_some_and(|publisher| publisher.key.0 == reply.publisher)
     }
 
-    fn push_answered(&mut self, channel: u16, rows: &mut Vec<arioso_wire::Reply>, out: &mut Output) {
+    /// Sends what the engine answered, and what was turned away behind it.
+    fn push_answered(&mut self, channel: u16, answered: &mut Vec<arioso_wire::Reply>, out: &mut Output) {
+        let mut rows = Vec::with_capacity(answered.len());
+        match self.publishers.get_mut(&channel) {
+            None => rows.append(answered),
+            Some(publisher) => {
+                let waiting = &mut publisher.unanswered;
+                rows.extend(std::iter::from_fn(|| waiting.next_turned_away()));
+                for row in answered.drain(..) {
+                    waiting.answered(row.messages);
+                    rows.push(row);
+                    rows.extend(std::iter::from_fn(|| waiting.next_turned_away()));
+                }
+            }
+        }
         if rows.is_empty() {
             return;
         }
-        for row in rows.iter() {
+        for row in &rows {
             add(&self.node.counters.replies, u64::from(row.messages));
             if matches!(row.code, Code::Busy | Code::Expected | Code::DiskFull) {
                 add(&self.node.counters.busy, u64::from(row.messages));
             }
         }
-        if let Some(publisher) = self.publishers.get_mut(&channel) {
-            for row in rows.iter() {
-                let through = row.first + u64::from(row.messages) - 1;
-                while let Some((_, messages, bytes)) = publisher.unanswered.pop_front_if(|(last, _, _)| *last <= through) {
-                    publisher.messages -= u64::from(messages);
-                    publisher.bytes -= bytes as u64;
-                }
-            }
-        }
-        push_replies(channel, rows, out);
-        rows.clear();
+        push_replies(channel, &rows, out);
         if self.publishers.get(&channel).is_some_and(|publisher| publisher.closing) {
             self.close_if_done(channel, out);
         }
@@ -384,7 +389,8 @@ impl Session {
                 if ok {
                     publisher.open = true;
                     push_opened(channel, publisher, out);
-                } else {
+                } else if reply.verdict != Verdict::Unknown {
+                    // Where the outcome is not known the connection ends.
                     self.publishers.remove(&channel);
                     self.fail(channel, code, (0, 0), code.text(), out);
                 }
@@ -401,11 +407,8 @@ impl Session {
 }
 
 fn push_opened(channel: u16, publisher: &Channel, out: &mut Output) {
-    let opened = PublisherOpened {
-        publisher: publisher.key.0,
-        epoch: publisher.epoch,
-        last_consumed: publisher.last_consumed,
-    };
+    let opened =
+        PublisherOpened { publisher: publisher.key.0, epoch: publisher.epoch, last_consumed: publisher.last_consumed };
     out.push(channel, &Frame::PublisherOpened(opened));
 }
 

@@ -1,6 +1,6 @@
 //! Subscribing on a session: filters gathered from their pieces, begin positions, turns shared fairly, marks in time.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use arioso_stream::Sequence;
@@ -13,7 +13,6 @@ use arioso_wire::{
     Begin, CHANNEL_CONNECTION, Code, Ended, FilterPieces, Frame, ListWriter, MoreFilters, Names as NamesFrame,
     Subscribe, Subscribed,
 };
-use std::collections::HashMap;
 
 use super::{Read, Session};
 use crate::history::Supplied;
@@ -25,10 +24,10 @@ use crate::subscription::{Begins, Subscription, Turn};
 /// A session's subscriptions.
 #[derive(Default)]
 pub(super) struct Subscriptions {
-    by_channel: HashMap<u16, Subscription>,
+    by_channel: BTreeMap<u16, Subscription>,
     /// Channels that want a turn, each once.
     runnable: VecDeque<u16>,
-    pieces: HashMap<u16, FilterPieces>,
+    pieces: BTreeMap<u16, FilterPieces>,
     told: Told,
 }
 
@@ -213,10 +212,10 @@ impl Subscriptions {
     }
 
     pub fn unsubscribe(&mut self, channel: u16, node: &Node, out: &mut Output) {
-        self.pieces.remove(&channel);
+        // Otherwise it ended by itself while this was under way, and that was told.
         if self.by_channel.contains_key(&channel) {
             self.end(channel, Code::Ok, node, out);
-        } else {
+        } else if self.pieces.remove(&channel).is_some() {
             out.push(channel, &Frame::Ended(Ended { through: Sequence::ZERO, code: Code::Ok }));
         }
     }
@@ -283,7 +282,7 @@ impl Subscriptions {
 
     /// The session is over.
     pub fn clear(&mut self, node: &Node) {
-        for (_, subscription) in self.by_channel.drain() {
+        for subscription in std::mem::take(&mut self.by_channel).into_values() {
             node.hub.lock().remove(subscription.id);
             sub(&node.counters.subscriptions, 1);
         }

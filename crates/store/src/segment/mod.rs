@@ -70,3 +70,6 @@ impl JournalName {
         segment.or_else(free).unwrap_or(JournalName::Unknown)
     }
 }
+
+#[cfg(test)]
+mod tests;

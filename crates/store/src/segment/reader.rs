@@ -286,11 +286,12 @@ impl SegmentReader {
 
     /// Goes to the segment behind, or tells that there is none.
     fn leave(&mut self, table: &SegmentTable, info: &SegmentInfo) -> Turn {
+        // Its last batch may hold nothing and still tell how far numbers were given.
+        self.next = self.next.max(info.last_sequence + 1);
         let sealed = info.trailer.is_some() || table.after(info.number).is_some();
         if !sealed {
             return Turn::Tell(Step::End { through: self.next.saturating_sub(1) });
         }
-        self.next = self.next.max(info.last_sequence + 1);
         if table.after(info.number).is_none() {
             return Turn::Tell(Step::End { through: self.next - 1 });
         }

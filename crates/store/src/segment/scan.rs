@@ -144,7 +144,7 @@ impl Scan {
     }
 
     /// The next batch, damage or the end; after the end, the end again.
-    pub fn next(&mut self) -> Result<Scanned<'_>> {
+    pub fn step(&mut self) -> Result<Scanned<'_>> {
         if self.done || self.at >= self.end() {
             self.done = true;
             return Ok(Scanned::End(None));
@@ -191,7 +191,7 @@ impl Scan {
     }
 
     fn damage(&mut self, from: u64, to: u64, last: u64) -> Damage {
-        let first = self.chain.last_sequence + 1;
+        let first = self.chain.last_sequence.saturating_add(1);
         self.chain.last_sequence = self.chain.last_sequence.max(last);
         let (file, segment) = (self.window.file().path().to_owned(), self.header.number);
         Damage { file, segment, offset: from, bytes: to.saturating_sub(from), first, last }
@@ -199,7 +199,7 @@ impl Scan {
 
     /// The first batch behind a bad place that proves the bad one counted.
     fn find_behind(&mut self, at: u64) -> Result<Option<Behind>> {
-        let missing = self.chain.batch + 1;
+        let missing = self.chain.batch.saturating_add(1);
         let known = self.known_end.is_some();
         // What lies inside a batch whose header is good is no batch, whatever it looks like.
         let mut page = match self.window.header_at(self.header.incarnation, at)? {

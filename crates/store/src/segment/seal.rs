@@ -69,7 +69,7 @@ fn summarise(file: &Arc<dyn File>, header: &SegmentHeader, input: &SealInput<'_>
     let mut damage = Vec::new();
     let mut scan = Scan::new(Arc::clone(file), header, Some(input.end))?;
     loop {
-        match scan.next()? {
+        match scan.step()? {
             Scanned::Batch(header, records) => summary.add(&header, records, input.voids),
             Scanned::Damage(found) => damage.push(found),
             Scanned::End(_) => break,

@@ -150,7 +150,7 @@ impl Survey {
                     incarnation,
                     state: SegmentState::Begun,
                     recycled: true,
-                    next_sequence: batch.first_sequence() + u64::from(batch.records_count() == 0),
+                    next_sequence: batch.first_sequence().saturating_add(u64::from(batch.records_count() == 0)),
                     timestamp: i64::MIN,
                     server_epoch: batch.server_epoch(),
                     previous: ChainEnd {
@@ -194,8 +194,8 @@ impl Survey {
                 .as_ref()
                 .ok()
                 .map(KnownEnd::of_trailer));
-            number = header.number + 1;
-            sequence = begun.known_end.map_or(sequence, |known| known.last_sequence + 1);
+            number = header.number.saturating_add(1);
+            sequence = begun.known_end.map_or(sequence, |known| known.last_sequence.saturating_add(1));
             if begun.known_end.is_none() && next.is_some_and(|next| next.number > number) {
                 // Where it ends shows only a scan: the missing stretch is named behind that.
                 sequence = u64::MAX;

@@ -188,13 +188,14 @@ impl Builder {
             if publish.atomic && last > 0 {
                 let mark = (u16::from(index == 0) * record::FLAG_ATOMIC_FIRST)
                     | (u16::from(index == last) * record::FLAG_ATOMIC_LAST);
-                header.flags.set(header.flags.get() | mark);
+                let others = header.flags.get() & !(record::FLAG_ATOMIC_FIRST | record::FLAG_ATOMIC_LAST);
+                header.flags.set(others | mark);
             }
-            each(topic, header.payload_bytes.get(), sequence);
             if !bit(&self.named, topic) && unnamed.last() != Some(&topic) {
                 unnamed.push(topic);
             }
             let bytes = header.record_bytes();
+            each(topic, u32::try_from(bytes).expect("a record fits a batch"), sequence);
             rest = &mut rest[bytes..];
             sequence = sequence.next();
         }
@@ -261,6 +262,24 @@ impl Builder {
             if kind == NameKind::Topic {
                 set_bit(&mut self.named, id);
             }
+        }
+    }
+
+    /// This batch never was. What only it told is told again at its next use; what a later one told too becomes durable with
+    /// that. Its bytes are given back by [`Builder::durable`] in its turn.
+    pub fn failed(&mut self, batch: u64) {
+        let from = self.told_first.partition_point(|(number, _, _)| *number < batch);
+        let to = self.told_first.partition_point(|(number, _, _)| *number <= batch);
+        let names: Vec<_> = self.told_first.drain(from..to).collect();
+        for (_, kind, id) in names {
+            let told = self.told.get_mut(&(kind, id)).expect("every told name is in the table");
+            if told.last == batch {
+                self.told.remove(&(kind, id));
+                continue;
+            }
+            told.first = told.last;
+            let at = self.told_first.partition_point(|(number, _, _)| *number <= told.last);
+            self.told_first.insert(at, (told.last, kind, id));
         }
     }
 

@@ -11,13 +11,16 @@
 //! It is told the time and does no I/O.
 
 mod build;
+mod counts;
 mod publishers;
 
 pub use build::{Batch, NameKind, NewName, Run};
+pub use counts::TopicCounts;
 pub use publishers::{ANONYMOUS_FROM, Holder, OpenRefused, Opened, Publisher, PublisherKey, PublisherState, WindowRun};
 
 use crate::record::{self, Records, Sequence};
 use build::Builder;
+use counts::Counts;
 use publishers::{Publishers, Seen};
 
 /// How far above the next number `reserved_to` is set: two passes of the largest conceivable burst between syncs.
@@ -123,17 +126,6 @@ pub enum VerdictKind {
     Reopen,
 }
 
-/// Messages, bytes and last sequence of a topic.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TopicCounts {
-    /// Messages kept.
-    pub messages: u64,
-    /// Bytes of their payloads.
-    pub bytes: u64,
-    /// Sequence of the newest.
-    pub last: Sequence,
-}
-
 /// The sequencer.
 pub struct Order {
     limits: OrderLimits,
@@ -142,7 +134,7 @@ pub struct Order {
     timestamp: i64,
     publishers: Publishers,
     builder: Builder,
-    topics: Vec<TopicCounts>,
+    topics: Counts,
 }
 
 impl Order {
@@ -156,7 +148,7 @@ impl Order {
             timestamp: resume.timestamp,
             publishers: Publishers::new(limits.publishers_max, limits.window_messages, resume.publisher),
             builder: Builder::new(limits.chunk_bytes, resume.batch),
-            topics: Vec::new(),
+            topics: Counts::default(),
         }
     }
 
@@ -187,12 +179,12 @@ impl Order {
 
     /// Counts of a topic; zero for one without messages.
     pub fn topic(&self, topic: u32) -> TopicCounts {
-        self.topics.get(topic as usize).copied().unwrap_or_default()
+        self.topics.get(topic)
     }
 
     /// Counts found at a start.
     pub fn restore_topic(&mut self, topic: u32, counts: TopicCounts) {
-        *self.topic_mut(topic) = counts;
+        self.topics.set(topic, counts);
         self.builder.restore_named(topic);
     }
 
@@ -276,8 +268,19 @@ impl Order {
         self.publishers.due(publisher, epoch)
     }
 
-    /// A void record: takes these sequences back.
+    /// The journal can fail: messages may be taken back before they are settled.
+    pub fn may_void(&mut self) {
+        self.topics.keep_open();
+    }
+
+    /// Everything at or below is settled or void.
+    pub fn settled(&mut self, to: Sequence) {
+        self.topics.settled(to);
+    }
+
+    /// A void record: takes these sequences back, ascending ranges.
     pub fn void(&mut self, now: i64, ranges: &[(Sequence, Sequence)]) -> (Sequence, u64) {
+        self.topics.take_back(ranges);
         self.control(now, &build::void(ranges), record::FLAG_VOID)
     }
 
@@ -325,6 +328,19 @@ impl Order {
         out.push(Verdict { first, messages, kind });
     }
 
+    /// What became of messages all of which lie below the number that is due.
+    pub fn recall(&mut self, publisher: PublisherKey, epoch: u32, first: u64, messages: u32, out: &mut Vec<Verdict>) {
+        let (mut first, mut messages) = (first, messages);
+        while messages > 0 {
+            let Seen::Known { messages: count, kind } = self.publishers.judge(publisher, epoch, first, messages) else {
+                panic!("publisher sequence {first} is due, it is not known yet");
+            };
+            out.push(Verdict { first, messages: count, kind });
+            first += u64::from(count);
+            messages -= count;
+        }
+    }
+
     fn store(
         &mut self,
         now: i64,
@@ -349,8 +365,8 @@ impl Order {
             first_sequence: first,
         };
         let topics = &mut self.topics;
-        let batch = self.builder.append(run, timestamp, records, publish, name_of, |topic, payload_bytes, sequence| {
-            count(topics, topic, payload_bytes, sequence);
+        let batch = self.builder.append(run, timestamp, records, publish, name_of, |topic, bytes, sequence| {
+            topics.add(topic, bytes, sequence);
         });
         VerdictKind::Stored { first, batch }
     }
@@ -374,6 +390,11 @@ impl Order {
         self.builder.durable(batch);
     }
 
+    /// This batch is known never to become durable.
+    pub fn failed(&mut self, batch: u64) {
+        self.builder.failed(batch);
+    }
+
     fn has_room(&self, bytes: usize) -> bool {
         self.builder.pending_bytes() + bytes <= self.limits.pending_bytes_max || self.builder.pending_bytes() == 0
     }
@@ -382,25 +403,6 @@ impl Order {
         self.timestamp = self.timestamp.max(now);
         self.timestamp
     }
-
-    fn topic_mut(&mut self, topic: u32) -> &mut TopicCounts {
-        slot(&mut self.topics, topic)
-    }
-}
-
-fn slot(topics: &mut Vec<TopicCounts>, topic: u32) -> &mut TopicCounts {
-    let index = topic as usize;
-    if topics.len() <= index {
-        topics.resize(index + 1, TopicCounts::default());
-    }
-    &mut topics[index]
-}
-
-fn count(topics: &mut Vec<TopicCounts>, topic: u32, payload_bytes: u32, sequence: Sequence) {
-    let counts = slot(topics, topic);
-    counts.messages += 1;
-    counts.bytes += u64::from(payload_bytes);
-    counts.last = sequence;
 }
 
 fn skip_records(bytes: &[u8], messages: u32) -> &[u8] {

@@ -194,11 +194,11 @@ impl Publishers {
             None => self.admit(name)?,
         };
         let publisher = self.table.get_mut(&id).expect("by_name names entries of the table");
-        // A number that was consumed already is a retry: it is judged when it comes. Only where the epoch was closed the
-        // numbers behind the last stored one were not used up, and are given back.
-        let given_back = publisher.closed && next > publisher.stored;
-        if next > publisher.last || given_back {
+        // At or below what is stored it goes on as it was: its publisher is about to ask again. Above, what was consumed without a
+        // message may be named anew.
+        if next > publisher.stored {
             publisher.last = next - 1;
+            publisher.floor = publisher.floor.min(next);
         }
         publisher.epoch += 1;
         publisher.closed = false;

@@ -194,18 +194,21 @@ fn runs_name_what_their_publisher_stored_before() {
 }
 
 #[test]
-fn a_retry_of_a_voided_message_is_not_stored() {
+fn voided_numbers_may_be_sent_again_in_the_next_epoch() {
     let mut order = order();
     let opened = order.open_named(1, Holder(1), "p", 0).unwrap();
-    publish(&mut order, opened, 1, &["a", "b", "c", "d"]);
-    order.void_published(opened.id, &[(Sequence(3), Sequence(4))]);
-    let again = order.open_named(2, Holder(1), "p", 0).unwrap();
+    publish(&mut order, opened, 1, &["a", "b"]);
+    publish(&mut order, opened, 3, &["c", "d"]);
+    order.void_published(opened.id, &[(Sequence(3), Sequence(5))]);
+    assert_eq!(kinds(&publish(&mut order, opened, 2, &["b"])), [(2, 1, VerdictKind::Reopen)]);
+    let again = order.open_named(2, Holder(1), "p", 2).unwrap();
+    assert_eq!(again.next, 2);
+    let verdicts = publish(&mut order, again, 1, &["a", "b", "c", "d"]);
     assert_eq!(
-        kinds(&publish(&mut order, again, 1, &["a", "b", "c", "d"])),
+        kinds(&verdicts),
         [
             (1, 1, VerdictKind::Duplicate { first: Sequence(2) }),
-            (2, 2, VerdictKind::NotStored),
-            (4, 1, VerdictKind::Duplicate { first: Sequence(5) }),
+            (2, 3, VerdictKind::Stored { first: Sequence(7), batch: 1 }),
         ]
     );
 }

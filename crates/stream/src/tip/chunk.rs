@@ -274,7 +274,7 @@ impl Chunk {
         self.indexed.load(Ordering::Acquire)
     }
 
-    /// Notes that the index lacks a message of it.
+    /// Notes that the index lacks a message of it. True the first time.
     pub(super) fn lose_index(&self) -> bool {
         self.indexed.swap(false, Ordering::AcqRel)
     }

@@ -5,7 +5,8 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use super::chunk::Chunk;
-use super::{Slice, Visible};
+use super::{Slice, TipShared, Visible};
+use crate::record::Sequence;
 
 /// Why a read stops at a slot; what is selected below it has been delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub(super) enum Stop {
     Full(u64),
     /// The message there is selected and not settled.
     Unsettled(u64),
+    /// The chunk has left the tip.
+    Gone(u64),
 }
 
 /// Collects what one read delivers.
@@ -23,31 +26,60 @@ pub(super) struct Delivery<'a> {
     /// Bytes that may still be delivered.
     left: u64,
     is_first: bool,
-    chunk: Arc<Chunk>,
+    /// Sequence of the last record in `out`.
+    last: Sequence,
+    chunk: Option<Arc<Chunk>>,
     cuts: Option<Arc<Vec<Range<u32>>>>,
     /// Adjacent rows of the chunk that are not in `out` yet.
     run: Range<u32>,
 }
 
 impl<'a> Delivery<'a> {
-    pub(super) fn new(
-        visible: &'a Visible,
-        budget_bytes: usize,
-        chunk: Arc<Chunk>,
-        out: &'a mut Vec<Slice>,
-    ) -> Delivery<'a> {
-        Delivery { visible, out, left: budget_bytes as u64, is_first: true, cuts: chunk.cuts(), chunk, run: 0..0 }
+    pub(super) fn new(visible: &'a Visible, budget_bytes: usize, out: &'a mut Vec<Slice>) -> Delivery<'a> {
+        Delivery {
+            visible,
+            out,
+            left: budget_bytes as u64,
+            is_first: true,
+            last: Sequence::ZERO,
+            chunk: None,
+            cuts: None,
+            run: 0..0,
+        }
     }
 
-    pub(super) fn chunk(&self) -> &Arc<Chunk> {
-        &self.chunk
-    }
-
-    /// Goes on in another chunk.
-    pub(super) fn enter(&mut self, chunk: Arc<Chunk>) {
+    /// Goes on in the chunk that holds a slot; none if it has left the tip.
+    pub(super) fn enter(&mut self, slot: u64, shared: &TipShared) -> Option<Arc<Chunk>> {
+        let held = self.chunk.as_ref();
+        let held = held.filter(|c| (c.first_slot..c.end_slot()).contains(&slot));
+        if let Some(chunk) = held {
+            return Some(chunk.clone());
+        }
+        let chunk = shared.chunk_at(slot)?;
         self.flush();
         self.cuts = chunk.cuts();
-        self.chunk = chunk;
+        self.chunk = Some(chunk.clone());
+        Some(chunk)
+    }
+
+    /// Delivers selected slots, behind everything delivered before.
+    pub(super) fn offer_slots(&mut self, slots: Range<u64>, shared: &TipShared) -> ControlFlow<Stop> {
+        let mut from = slots.start;
+        while from < slots.end {
+            let Some(chunk) = self.enter(from, shared) else {
+                return ControlFlow::Break(Stop::Gone(from));
+            };
+            let to = slots.end.min(chunk.end_slot());
+            let base = chunk.first_slot;
+            self.offer((from - base) as u32..(to - base) as u32)?;
+            from = to;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Sequence of the last record delivered; zero if there is none.
+    pub(super) fn last(&self) -> Sequence {
+        self.last
     }
 
     /// Bytes that may still be delivered.
@@ -78,19 +110,20 @@ impl<'a> Delivery<'a> {
     }
 
     fn offer_uncut(&mut self, rows: Range<u32>) -> ControlFlow<Stop> {
-        let base = self.chunk.first_slot;
+        let chunk = self.chunk.clone().expect("a chunk is entered before rows of it are offered");
+        let base = chunk.first_slot;
         let slots = base + u64::from(rows.start)..base + u64::from(rows.end);
         let barrier = self.visible.barrier(&slots);
         let to = barrier.map_or(rows.end, |slot| (slot - base) as u32);
-        let start = self.chunk.start(rows.start);
+        let start = chunk.start(rows.start);
         let limit = u64::from(start) + self.left;
-        let mut end = self.chunk.fitting(rows.start..to, limit);
+        let mut end = chunk.fitting(rows.start..to, limit);
         if end == rows.start && end < to && self.is_first {
             // A record over the whole budget would never go out otherwise.
             end += 1;
         }
         if rows.start < end {
-            let bytes = u64::from(self.chunk.end(end - 1) - start);
+            let bytes = u64::from(chunk.end(end - 1) - start);
             self.left = self.left.saturating_sub(bytes);
             self.is_first = false;
             if self.run.end == rows.start && !self.run.is_empty() {
@@ -109,17 +142,16 @@ impl<'a> Delivery<'a> {
 
     /// Moves what is pending to the slices.
     pub(super) fn flush(&mut self) {
-        let mut from = self.run.start;
-        while from < self.run.end {
-            let (end, bytes) = self.chunk.slice(from..self.run.end);
-            self.out.push(Slice {
-                bytes,
-                records: end - from,
-                first: self.chunk.sequence(from),
-                last: self.chunk.sequence(end - 1),
-            });
+        let run = std::mem::take(&mut self.run);
+        let Some(chunk) = &self.chunk else {
+            return;
+        };
+        let mut from = run.start;
+        while from < run.end {
+            let (end, bytes) = chunk.slice(from..run.end);
+            self.last = chunk.sequence(end - 1);
+            self.out.push(Slice { bytes, records: end - from, first: chunk.sequence(from), last: self.last });
             from = end;
         }
-        self.run = 0..0;
     }
 }

@@ -16,7 +16,13 @@
 
 mod chunk;
 mod deliver;
+mod index;
+mod lanes;
+mod nodes;
+mod pool;
 mod read;
+mod runs;
+mod wheel;
 mod writer;
 
 #[cfg(test)]
@@ -25,14 +31,16 @@ mod tests;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use bytes::Bytes;
 
 use crate::record::{CONTROL_TOPIC, Sequence};
 use chunk::Chunk;
+use index::Index;
+use lanes::Scratch;
 
-pub use read::{ReadEnd, ReadState, TipCursor};
+pub use read::{ReadEnd, ReadState, TipCursor, Way};
 pub use writer::TipWriter;
 
 /// Bytes of records a tip holds unless told otherwise.
@@ -41,8 +49,17 @@ pub const TIP_BYTES: usize = 256 << 20;
 pub const CHUNK_BYTES: usize = 4 << 20;
 /// A chunk's rows are placed by a `u32` of bytes, and a batch of any size gets a chunk of its own.
 pub const CHUNK_BYTES_MAX: usize = 1 << 30;
+/// More bytes of the smallest records would have slots too far apart to tell by their lower 32 bits.
+pub const TIP_BYTES_MAX: usize = 32 << 30;
 /// Ceiling of the index's blocks unless told otherwise: 1.25 × 8 bytes for each of 8 million of the smallest messages.
 pub const POOL_BYTES_MAX: usize = 80 << 20;
+
+/// A partition splits when it holds more than one in this many of the tip's messages unless told otherwise.
+pub const SPLIT_SHARE: u64 = 256;
+/// A partition of fewer messages is not split: testing them all costs no more than a few visits elsewhere.
+pub const SPLIT_ENTRIES_MIN: u32 = 64;
+/// Readers' working memory kept for the next read: more readers than this at once make their own.
+const SCRATCH_MAX: usize = 16;
 
 /// How a tip is made.
 #[derive(Clone, Debug)]
@@ -53,13 +70,24 @@ pub struct TipConfig {
     pub chunk_bytes: usize,
     /// Ceiling of the index's blocks. Beyond it new messages are found by scanning.
     pub pool_bytes_max: usize,
+    /// A partition that holds more than one in this many of the messages is indexed topic by topic …
+    pub split_share: u64,
+    /// … if it holds more than this many.
+    pub split_entries_min: u32,
     /// No record appended has a lower sequence: where the stream goes on.
     pub next: Sequence,
 }
 
 impl Default for TipConfig {
     fn default() -> TipConfig {
-        TipConfig { bytes: TIP_BYTES, chunk_bytes: CHUNK_BYTES, pool_bytes_max: POOL_BYTES_MAX, next: Sequence(1) }
+        TipConfig {
+            bytes: TIP_BYTES,
+            chunk_bytes: CHUNK_BYTES,
+            pool_bytes_max: POOL_BYTES_MAX,
+            split_share: SPLIT_SHARE,
+            split_entries_min: SPLIT_ENTRIES_MIN,
+            next: Sequence(1),
+        }
     }
 }
 
@@ -88,6 +116,11 @@ pub trait Selector {
     /// Appends the partitions that may hold a wanted topic, of those numbered from `from_count` on; returns how many
     /// partitions are known. Every topic of a visible message lies in a known partition.
     fn partitions(&mut self, from_count: u32, out: &mut Vec<PartitionId>) -> u32;
+
+    /// Whether every topic of the partition is wanted, one not known yet too: its messages need no test.
+    fn whole_partition(&mut self, _partition: PartitionId) -> bool {
+        false
+    }
 
     /// The wanted topics, where the selection is a list of topics.
     fn exact_topics(&self) -> Option<&[u32]>;
@@ -164,6 +197,16 @@ pub struct TipMetrics {
     pub records_scanned: u64,
     /// Index entries tested, since the tip was made.
     pub entries_tested: u64,
+    /// Bytes of the index.
+    pub index_bytes: u64,
+    /// Entries in the index.
+    pub entries: u64,
+    /// Index nodes: partitions, and topics of split partitions.
+    pub nodes: u64,
+    /// Partitions that are split.
+    pub partitions_split: u64,
+    /// Blocks of the pool in use.
+    pub blocks: u64,
 }
 
 #[derive(Debug, Default)]
@@ -184,9 +227,10 @@ pub struct TipShared {
     visible: RwLock<Arc<Visible>>,
     /// Every message kept from this sequence on is in the tip.
     first_sequence: AtomicU64,
-    /// The oldest slot held.
-    first_slot: AtomicU64,
+    index: Arc<Index>,
     counters: Counters,
+    /// Lent to readers, one each.
+    scratch: Mutex<Vec<Scratch>>,
 }
 
 impl TipShared {
@@ -207,7 +251,7 @@ impl TipShared {
 
     /// Bytes of the index: blocks, nodes and the maps to them.
     pub fn index_bytes(&self) -> usize {
-        0
+        self.index.bytes()
     }
 
     /// The counts as they are now.
@@ -224,6 +268,25 @@ impl TipShared {
             chunks_evicted: get(&counters.chunks_evicted),
             records_scanned: get(&counters.records_scanned),
             entries_tested: get(&counters.entries_tested),
+            index_bytes: self.index.bytes() as u64,
+            entries: get(&self.index.entries),
+            nodes: get(&self.index.nodes_used),
+            partitions_split: get(&self.index.partitions_split),
+            blocks: get(&self.index.blocks_used),
+        }
+    }
+
+    fn lend_scratch(&self) -> Scratch {
+        let scratch = self.scratch.lock();
+        let lent = scratch.unwrap_or_else(PoisonError::into_inner).pop();
+        lent.unwrap_or_default()
+    }
+
+    fn return_scratch(&self, scratch: Scratch) {
+        let kept = self.scratch.lock();
+        let mut kept = kept.unwrap_or_else(PoisonError::into_inner);
+        if kept.len() < SCRATCH_MAX {
+            kept.push(scratch);
         }
     }
 

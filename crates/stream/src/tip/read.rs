@@ -4,12 +4,25 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::chunk::Chunk;
 use super::deliver::{Delivery, Stop};
+use super::lanes::{Lanes, Scratch, Stretch};
 use super::{Selector, Slice, TipShared, Visible};
 use crate::record::Sequence;
 
 /// Records one read tests at most: a read that finds nothing ends too, so that others get their turn.
 const TESTED_MAX: u64 = 1 << 16;
+/// Rows fewer than this are tested one by one without further thought.
+const PLAN_ROWS_MIN: u64 = 64;
+/// Rows tested one by one before index and scan are compared again.
+const REPLAN_ROWS: u64 = 1 << 20;
+/// Rows tested one by one when memory was taken back under the reader's eyes.
+const RETRY_ROWS: u64 = 1 << 12;
+/// What it costs to test a row in the column, to bring an entry of the index into order, to visit a lane: ratios
+/// measured by `arioso bench merge`.
+const ROW_COST: u64 = 2;
+const ENTRY_COST: u64 = 5;
+const LANE_COST: u64 = 30;
 
 /// How a read ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +46,18 @@ pub struct ReadEnd {
     pub tested: u64,
 }
 
+/// How a cursor finds its messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Way {
+    /// The cheaper way for each stretch.
+    #[default]
+    Chosen,
+    /// By the index wherever it is whole: for measurements and tests.
+    Index,
+    /// By testing every record: for measurements and tests.
+    Scan,
+}
+
 /// A subscription's place in the tip.
 pub struct TipCursor {
     shared: Arc<TipShared>,
@@ -40,12 +65,24 @@ pub struct TipCursor {
     next: Sequence,
     /// The slot to go on at, once it was found.
     slot: Option<u64>,
+    /// Up to here rows are tested one by one, without the index.
+    scan_to: u64,
+    lanes: Lanes,
+    /// The share of the slots that is selected, as seen of late.
+    hits: f64,
+    way: Way,
 }
 
 impl TipCursor {
     /// Begins at the first message at or above `from`, which may be yet to come.
     pub fn new(shared: Arc<TipShared>, from: Sequence) -> TipCursor {
-        TipCursor { shared, next: from, slot: None }
+        TipCursor { shared, next: from, slot: None, scan_to: 0, lanes: Lanes::default(), hits: 1.0, way: Way::Chosen }
+    }
+
+    /// Makes the cursor go one way only.
+    pub fn go(mut self, way: Way) -> TipCursor {
+        self.way = way;
+        self
     }
 
     /// The sequence to go on at: one above what everything was delivered through.
@@ -63,95 +100,192 @@ impl TipCursor {
     }
 
     /// Appends what is selected, in order, until the budget is used up or nothing more is to be had. A record over the
-    /// whole budget goes out alone.
+    /// whole budget goes out alone. Every read of a cursor is for the same selection.
     pub fn read(&mut self, selector: &mut dyn Selector, budget_bytes: usize, out: &mut Vec<Slice>) -> ReadEnd {
         let shared = self.shared.clone();
         let visible = shared.visible();
-        let mut tested = 0;
-        let state = match self.seat(&visible) {
-            Seat::At(slot) => self.read_on(slot, &visible, selector, budget_bytes, out, &mut tested),
-            Seat::AtEnd => ReadState::AtEnd,
-            Seat::FellOff => ReadState::FellOff(shared.first_sequence()),
+        let (state, tested) = match self.seat(&visible) {
+            Seat::At(slot) => {
+                let mut scratch = shared.lend_scratch();
+                let mut read = Read {
+                    shared: &shared,
+                    selector,
+                    delivery: Delivery::new(&visible, budget_bytes, out),
+                    end: visible.end_slot,
+                    scanned: 0,
+                    taken: 0,
+                };
+                let (slot, state) = self.read_on(slot, &mut read, &mut scratch);
+                read.delivery.flush();
+                let delivered = read.delivery.last();
+                let (scanned, taken) = (read.scanned, read.taken);
+                shared.return_scratch(scratch);
+                self.reached(slot, &visible, delivered);
+                let counters = &shared.counters;
+                counters.records_scanned.fetch_add(scanned, Ordering::Relaxed);
+                counters.entries_tested.fetch_add(taken, Ordering::Relaxed);
+                (state, scanned + taken)
+            }
+            Seat::AtEnd => (ReadState::AtEnd, 0),
+            Seat::FellOff => (ReadState::FellOff(shared.first_sequence()), 0),
         };
-        shared.counters.records_scanned.fetch_add(tested, Ordering::Relaxed);
         ReadEnd { through: Sequence(self.next.0.saturating_sub(1)), state, tested }
     }
 
     fn seat(&mut self, visible: &Visible) -> Seat {
         if self.slot.is_none() {
-            // A sequence that leaves the tip right after this look is found gone when its chunk is looked for.
-            if self.next < self.shared.first_sequence() {
-                return Seat::FellOff;
-            }
             if self.next > visible.through {
                 return Seat::AtEnd;
             }
             let found = self.shared.slot_of(self.next);
-            self.slot = Some(found.map_or(visible.end_slot, |slot| slot.min(visible.end_slot)));
+            // Asked last: what left the tip before the slot was looked for shows here.
+            if self.next < self.shared.first_sequence() {
+                return Seat::FellOff;
+            }
+            let slot = found.map_or(visible.end_slot, |slot| slot.min(visible.end_slot));
+            self.slot = Some(slot);
+            self.lanes.rest();
+            self.scan_to = 0;
         }
         match self.slot {
-            Some(slot) if slot < self.shared.first_slot.load(Ordering::Acquire) => Seat::FellOff,
             Some(slot) => Seat::At(slot),
             None => Seat::AtEnd,
         }
     }
 
-    fn read_on(
-        &mut self,
-        slot: u64,
-        visible: &Visible,
-        selector: &mut dyn Selector,
-        budget_bytes: usize,
-        out: &mut Vec<Slice>,
-        tested: &mut u64,
-    ) -> ReadState {
-        if slot >= visible.end_slot {
-            self.reached(visible.end_slot, visible);
-            return ReadState::AtEnd;
-        }
-        let Some(chunk) = self.shared.chunk_at(slot) else {
-            return ReadState::FellOff(self.shared.first_sequence());
-        };
-        let mut delivery = Delivery::new(visible, budget_bytes, chunk, out);
-        let mut slot = slot;
-        let everything = selector.everything();
-        let state = loop {
-            let chunk = delivery.chunk().clone();
-            let from = (slot - chunk.first_slot) as u32;
-            let to = (visible.end_slot.min(chunk.end_slot()) - chunk.first_slot) as u32;
-            let flow =
-                if everything { delivery.offer(from..to) } else { scan(&mut delivery, from..to, selector, tested) };
-            if let ControlFlow::Break(stop) = flow {
-                let (Stop::Full(at) | Stop::Unsettled(at)) = stop;
-                slot = at;
-                self.next = chunk.sequence((at - chunk.first_slot) as u32);
-                break match stop {
-                    Stop::Full(_) => ReadState::More,
-                    Stop::Unsettled(_) => ReadState::AtEnd,
-                };
-            }
-            slot = chunk.first_slot + u64::from(to);
-            self.next = chunk.sequence(to - 1).next();
-            if slot >= visible.end_slot {
-                self.reached(slot, visible);
-                break ReadState::AtEnd;
-            }
-            if *tested >= TESTED_MAX || delivery.left() == 0 {
-                break ReadState::More;
-            }
-            match self.shared.chunk_at(slot) {
-                Some(chunk) => delivery.enter(chunk),
-                None => break ReadState::FellOff(self.shared.first_sequence()),
-            }
-        };
-        delivery.flush();
+    /// Notes where a read ended.
+    fn reached(&mut self, slot: u64, visible: &Visible, delivered: Sequence) {
         self.slot = Some(slot);
-        state
+        let mark = if slot >= visible.end_slot {
+            visible.through.next()
+        } else {
+            // If the chunk has left by now, the last message delivered is as far as one knows.
+            let chunk = self.shared.chunk_at(slot);
+            let mark = chunk.map(|chunk| chunk.sequence((slot - chunk.first_slot) as u32));
+            mark.unwrap_or(delivered.next())
+        };
+        self.next = self.next.max(mark);
     }
 
-    fn reached(&mut self, slot: u64, visible: &Visible) {
-        self.slot = Some(slot);
-        self.next = self.next.max(visible.through.next());
+    /// Reads from a slot on: the slot it got to, and why it ended there.
+    fn read_on(&mut self, slot: u64, read: &mut Read, scratch: &mut Scratch) -> (u64, ReadState) {
+        let mut slot = slot;
+        loop {
+            if slot >= read.end {
+                return (slot, ReadState::AtEnd);
+            }
+            if read.delivery.left() == 0 || read.scanned + read.taken >= TESTED_MAX {
+                return (slot, ReadState::More);
+            }
+            let flow = self.step(slot, read, scratch);
+            match flow {
+                ControlFlow::Continue(next) => slot = next,
+                ControlFlow::Break(Stop::Full(at)) => return (at, ReadState::More),
+                ControlFlow::Break(Stop::Unsettled(at)) => return (at, ReadState::AtEnd),
+                ControlFlow::Break(Stop::Gone(at)) => {
+                    let first = self.shared.first_sequence();
+                    return (at, ReadState::FellOff(first));
+                }
+            }
+        }
+    }
+
+    /// One stretch, the best way.
+    fn step(&mut self, slot: u64, read: &mut Read, scratch: &mut Scratch) -> ControlFlow<Stop, u64> {
+        let everything = read.selector.everything();
+        // Where chunks lack entries in the index, each is asked before it is passed.
+        let degraded = &self.shared.counters.chunks_degraded;
+        let is_indexed = degraded.load(Ordering::Acquire) == 0;
+        let in_lanes = slot >= self.scan_to && slot < self.lanes.known_to() && !everything;
+        if in_lanes && is_indexed {
+            return self.gather(slot, self.lanes.known_to(), read, scratch);
+        }
+        let Some(chunk) = read.delivery.enter(slot, &self.shared) else {
+            return ControlFlow::Break(Stop::Gone(slot));
+        };
+        let to = read.end.min(chunk.end_slot());
+        if everything {
+            read.delivery.offer_slots(slot..to, &self.shared)?;
+            return ControlFlow::Continue(to);
+        }
+        if slot < self.scan_to {
+            return read.scan(&chunk, slot..to.min(self.scan_to));
+        }
+        if !chunk.is_indexed() {
+            return read.scan(&chunk, slot..to);
+        }
+        if in_lanes {
+            return self.gather(slot, to.min(self.lanes.known_to()), read, scratch);
+        }
+        self.plan(slot, read);
+        ControlFlow::Continue(slot)
+    }
+
+    /// Chooses between index and scan for what lies before the reader.
+    fn plan(&mut self, slot: u64, read: &mut Read) {
+        let rows = read.end - slot;
+        let is_free = self.way == Way::Chosen;
+        let lanes_cost = |lanes: &Lanes| lanes.len() as u64 * LANE_COST;
+        self.scan_to = read.end;
+        let is_short = rows < PLAN_ROWS_MIN || lanes_cost(&self.lanes) > rows * ROW_COST;
+        if self.way == Way::Scan || is_free && is_short {
+            return;
+        }
+        self.scan_to = read.end.min(slot + RETRY_ROWS);
+        let index = &self.shared.index;
+        if self.lanes.discover(index, read.selector).is_err() {
+            return;
+        }
+        let density = self.lanes.density(index);
+        if is_free && lanes_cost(&self.lanes) > rows * ROW_COST {
+            self.scan_to = read.end;
+            return;
+        }
+        if is_free && density * ENTRY_COST as f64 > ROW_COST as f64 {
+            self.scan_to = read.end.min(slot + REPLAN_ROWS);
+            return;
+        }
+        if self.lanes.turn(index, (slot, read.end), density).is_ok() {
+            self.scan_to = slot;
+            self.hits = density;
+        }
+    }
+
+    /// Reads on by the index, below `limit`.
+    fn gather(&mut self, slot: u64, limit: u64, read: &mut Read, scratch: &mut Scratch) -> ControlFlow<Stop, u64> {
+        let Some((start, end)) = self.lanes.stretch() else {
+            return ControlFlow::Continue(limit);
+        };
+        let from = start.max(slot);
+        if from >= limit {
+            return ControlFlow::Continue(limit);
+        }
+        // A stretch that was passed by a scan is gathered empty: its lanes move on.
+        let to = end.min(limit).max(from).min(from + read.fitting(self.hits, end - start));
+        let stretch = Stretch {
+            from,
+            to: if end <= slot { from } else { to },
+            expected: (self.hits * (to - from) as f64) as u64,
+        };
+        match self.lanes.gather(&self.shared.index, read.selector, stretch, scratch) {
+            Ok(tested) => read.taken += tested,
+            Err(_) => {
+                self.scan_to = limit.min(from + RETRY_ROWS);
+                return ControlFlow::Continue(from);
+            }
+        }
+        if stretch.to > stretch.from {
+            let hits = scratch.runs.slots() as f64 / (stretch.to - stretch.from) as f64;
+            self.hits += (hits - self.hits) / 4.0;
+        }
+        let runs = std::mem::take(&mut scratch.runs);
+        let flow = runs.as_slice().iter().try_for_each(|run| {
+            let slots = from + u64::from(run.start)..from + u64::from(run.end);
+            read.delivery.offer_slots(slots, &self.shared)
+        });
+        scratch.runs = runs;
+        self.lanes.settle(scratch, flow.is_break());
+        flow.map_continue(|()| stretch.to)
     }
 }
 
@@ -161,46 +295,67 @@ enum Seat {
     FellOff,
 }
 
-/// Tests every row by its topic, 64 at a time. A long run of selected rows is offered as one.
-fn scan(delivery: &mut Delivery, rows: Range<u32>, selector: &mut dyn Selector, tested: &mut u64) -> ControlFlow<Stop> {
-    let chunk = delivery.chunk().clone();
-    let mut topics = [0; 64];
-    let mut run = rows.start..rows.start;
-    let mut at = rows.start;
-    while at < rows.end {
-        let count = (rows.end - at).min(64);
-        chunk.topics(at, &mut topics[..count as usize]);
-        *tested += u64::from(count);
-        let mut wanted = selector.selects_each(&topics[..count as usize]);
-        while wanted != 0 {
-            let from = wanted.trailing_zeros();
-            let ones = (wanted >> from).trailing_ones();
-            if run.end != at + from {
-                if !run.is_empty() {
-                    delivery.offer(run.clone())?;
+/// One read under way.
+struct Read<'a> {
+    shared: &'a TipShared,
+    selector: &'a mut dyn Selector,
+    delivery: Delivery<'a>,
+    /// Nothing from here on may be looked at.
+    end: u64,
+    scanned: u64,
+    taken: u64,
+}
+
+impl Read<'_> {
+    /// Slots that hold about what still fits the budget, if so many of them are selected; of a stretch this wide.
+    fn fitting(&self, hits: f64, width: u64) -> u64 {
+        let counters = &self.shared.counters;
+        let bytes = counters.bytes.load(Ordering::Relaxed);
+        let records = counters.records.load(Ordering::Relaxed).max(1);
+        let fits = self.delivery.left() / (bytes / records).max(1) + 1;
+        let slots = fits as f64 / hits.max(1e-9) * 1.25;
+        (slots as u64).max(width / 8).max(64)
+    }
+
+    /// Tests every row by its topic, 64 at a time. A long run of selected rows is offered as one.
+    fn scan(&mut self, chunk: &Chunk, slots: Range<u64>) -> ControlFlow<Stop, u64> {
+        let base = chunk.first_slot;
+        let mut topics = [0; 64];
+        let mut at = (slots.start - base) as u32;
+        let end = (slots.end - base) as u32;
+        let mut run = at..at;
+        while at < end && self.scanned + self.taken < TESTED_MAX {
+            let count = (end - at).min(64);
+            chunk.topics(at, &mut topics[..count as usize]);
+            self.scanned += u64::from(count);
+            let mut wanted = self.selector.selects_each(&topics[..count as usize]);
+            while wanted != 0 {
+                let from = wanted.trailing_zeros();
+                let ones = (wanted >> from).trailing_ones();
+                if run.end != at + from {
+                    self.offer(&run)?;
+                    run.start = at + from;
                 }
-                run.start = at + from;
+                run.end = at + from + ones;
+                wanted &= u64::MAX.checked_shl(from + ones).unwrap_or(0);
             }
-            run.end = at + from + ones;
-            wanted &= u64::MAX.checked_shl(from + ones).unwrap_or(0);
-        }
-        at += count;
-        if !run.is_empty() {
-            let bytes = u64::from(chunk.end(run.end - 1) - chunk.start(run.start));
-            if bytes >= delivery.left() {
-                delivery.offer(run.clone())?;
-                run = run.end..run.end;
+            at += count;
+            if !run.is_empty() {
+                let bytes = u64::from(chunk.end(run.end - 1) - chunk.start(run.start));
+                if bytes >= self.delivery.left() {
+                    self.offer(&run)?;
+                    run.start = run.end;
+                }
             }
         }
-        if *tested >= TESTED_MAX && at < rows.end {
-            break;
+        self.offer(&run)?;
+        ControlFlow::Continue(base + u64::from(at))
+    }
+
+    fn offer(&mut self, rows: &Range<u32>) -> ControlFlow<Stop> {
+        match rows.is_empty() {
+            true => ControlFlow::Continue(()),
+            false => self.delivery.offer(rows.clone()),
         }
-    }
-    if !run.is_empty() {
-        delivery.offer(run)?;
-    }
-    match at < rows.end {
-        true => ControlFlow::Break(Stop::Full(chunk.first_slot + u64::from(at))),
-        false => ControlFlow::Continue(()),
     }
 }

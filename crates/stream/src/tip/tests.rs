@@ -95,7 +95,7 @@ enum Step {
     /// Settles a share of what is open; one of `holes` batches stays open in the middle.
     Settle { share: u8, holes: u8, void: bool },
     /// A new subscription, from a share of the stream.
-    Subscribe(Wanted, u8),
+    Subscribe(Wanted, u8, Way),
     /// One read of one cursor.
     Read { cursor: u8, budget: usize },
     /// A cursor is told that nothing is selected up to where nothing is.
@@ -113,6 +113,10 @@ fn wanted() -> impl Strategy<Value = Wanted> {
     ]
 }
 
+fn way() -> impl Strategy<Value = Way> {
+    prop_oneof![3 => Just(Way::Index), 1 => Just(Way::Chosen), 1 => Just(Way::Scan)]
+}
+
 fn topic() -> impl Strategy<Value = u32> {
     // One topic is hot, the bus's own records come in between.
     prop_oneof![6 => 1..64u32, 3 => Just(9u32), 1 => Just(CONTROL_TOPIC)]
@@ -124,7 +128,8 @@ fn step() -> impl Strategy<Value = Step> {
         5 => prop::collection::vec(message, 1..24).prop_map(Step::Append),
         3 => (any::<u8>(), 0..3u8, prop::bool::weighted(0.3))
             .prop_map(|(share, holes, void)| Step::Settle { share, holes, void }),
-        1 => (wanted(), any::<u8>()).prop_map(|(wanted, from)| Step::Subscribe(wanted, from)),
+        1 => (wanted(), any::<u8>(), way())
+            .prop_map(|(wanted, from, way)| Step::Subscribe(wanted, from, way)),
         5 => (any::<u8>(), prop_oneof![1..400usize, Just(1 << 20)])
             .prop_map(|(cursor, budget)| Step::Read { cursor, budget }),
         1 => any::<u8>().prop_map(|cursor| Step::Advance { cursor }),
@@ -174,7 +179,7 @@ impl Run {
         match step {
             Step::Append(messages) => self.append(&messages),
             Step::Settle { share, holes, void } => self.settle(share, holes, void),
-            Step::Subscribe(wanted, share) => self.subscribe(wanted, share),
+            Step::Subscribe(wanted, share, way) => self.subscribe(wanted, share, way),
             Step::Read { cursor, budget } => {
                 if let Some(at) = self.pick(cursor) {
                     self.read(at, budget);
@@ -236,10 +241,10 @@ impl Run {
         assert_eq!(self.shared.settled_to(), Sequence(self.settled_to));
     }
 
-    fn subscribe(&mut self, wanted: Wanted, share: u8) {
+    fn subscribe(&mut self, wanted: Wanted, share: u8, way: Way) {
         let span = self.next + 20 - self.oldest;
         let from = self.oldest + span * u64::from(share) / 256;
-        let cursor = TipCursor::new(self.shared.clone(), Sequence(from));
+        let cursor = TipCursor::new(self.shared.clone(), Sequence(from)).go(way);
         self.cursors.push((cursor, TestSelector { wanted, known: 8 }));
     }
 
@@ -289,7 +294,7 @@ impl Run {
         let numbers: Vec<u64> = got.iter().map(|got| got.0).collect();
         let mut due: Vec<u64> = expected.iter().map(|kept| kept.sequence).collect();
         due.truncate(got.len());
-        assert_eq!(numbers, due, "what is delivered from {from} on");
+        assert_eq!(numbers, due, "what {selector:?} gets from {from} on");
         for (got, expected) in got.iter().zip(&expected) {
             assert!(got.1 == expected.topic && got.2 == expected.bytes);
         }
@@ -421,7 +426,14 @@ fn flatten(slices: &[Slice]) -> Vec<(u64, u32, Vec<u8>)> {
 }
 
 fn small(pool_bytes_max: usize) -> TipConfig {
-    TipConfig { bytes: 24 << 10, chunk_bytes: 2 << 10, pool_bytes_max, next: Sequence(1000) }
+    TipConfig {
+        bytes: 24 << 10,
+        chunk_bytes: 2 << 10,
+        pool_bytes_max,
+        split_share: 8,
+        split_entries_min: 5,
+        next: Sequence(1000),
+    }
 }
 
 proptest! {
@@ -430,8 +442,9 @@ proptest! {
     #[test]
     fn what_a_cursor_delivers_is_what_a_filter_over_the_kept_messages_gives(
         steps in prop::collection::vec(step(), 1..160),
+        pool_blocks in prop_oneof![3 => Just(128usize), 1 => 0..6usize],
     ) {
-        let config = small(1 << 20);
+        let config = small(pool_blocks * 8192);
         let mut run = Run::new(config.clone());
         for step in steps {
             run.step(step);
@@ -445,7 +458,7 @@ proptest! {
 fn a_trickle_of_single_messages_is_copied_into_few_pieces() {
     let mut run = Run::new(TipConfig { bytes: 1 << 20, chunk_bytes: 256 << 10, ..TipConfig::default() });
     for wanted in [Wanted::Everything, Wanted::Topics(vec![9]), Wanted::EveryNth(2)] {
-        run.subscribe(wanted, 0);
+        run.subscribe(wanted, 0, Way::Chosen);
     }
     for round in 0..12_000u32 {
         run.append(&[(1 + round % 20, 8, 0)]);
@@ -472,7 +485,7 @@ fn a_message_over_the_budget_goes_out_alone() {
     let mut run = Run::new(small(1 << 20));
     run.append(&[(3, 8, 0), (4, 5000, 0), (3, 8, 0)]);
     run.settle(255, 0, false);
-    run.subscribe(Wanted::Everything, 0);
+    run.subscribe(Wanted::Everything, 0, Way::Chosen);
     for _ in 0..3 {
         let before = run.selected;
         run.read(0, 100);
@@ -527,17 +540,29 @@ fn a_settled_message_passes_an_open_one_that_does_not_match() {
 
 #[test]
 fn readers_on_their_own_threads_see_every_message_once_or_fall_off() {
-    let config = TipConfig { bytes: 256 << 10, chunk_bytes: 16 << 10, pool_bytes_max: 256 << 10, next: Sequence(1) };
+    let config = TipConfig {
+        bytes: 256 << 10,
+        chunk_bytes: 16 << 10,
+        pool_bytes_max: 256 << 10,
+        split_share: 16,
+        split_entries_min: 8,
+        next: Sequence(1),
+    };
     let (mut writer, shared) = TipWriter::new(config);
     const MESSAGES: u64 = 120_000;
     let topic_of = |sequence: u64| 1 + (sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as u32 % 63;
-    let wanteds = [Wanted::Topics(vec![9]), Wanted::Partitions(vec![1, 5]), Wanted::EveryNth(5), Wanted::Everything];
+    let wanteds = [
+        (Wanted::Topics(vec![9]), Way::Index),
+        (Wanted::Partitions(vec![1, 5]), Way::Index),
+        (Wanted::EveryNth(5), Way::Chosen),
+        (Wanted::Everything, Way::Chosen),
+    ];
     std::thread::scope(|scope| {
-        for wanted in wanteds {
+        for (wanted, way) in wanteds {
             let shared = shared.clone();
             scope.spawn(move || {
                 let mut selector = TestSelector { wanted, known: 8 };
-                let mut cursor = TipCursor::new(shared.clone(), Sequence(1));
+                let mut cursor = TipCursor::new(shared.clone(), Sequence(1)).go(way);
                 let mut delivered = 0u64;
                 while cursor.next().0 <= MESSAGES {
                     let from = cursor.next().0;
@@ -553,7 +578,7 @@ fn readers_on_their_own_threads_see_every_message_once_or_fall_off() {
                         ReadState::AtEnd => std::thread::yield_now(),
                         ReadState::FellOff(first) => {
                             assert!(first > cursor.next());
-                            cursor = TipCursor::new(shared.clone(), first);
+                            cursor = TipCursor::new(shared.clone(), first).go(way);
                         }
                     }
                 }

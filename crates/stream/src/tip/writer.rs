@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use bytes::Bytes;
 
 use super::chunk::Chunk;
-use super::{CHUNK_BYTES_MAX, Counters, OpenRange, PartitionId, TipConfig, TipShared, Visible};
-use crate::record::{HEADER_BYTES, RECORD_ALIGN, Sequence};
+use super::index::IndexWriter;
+use super::{CHUNK_BYTES_MAX, Counters, OpenRange, PartitionId, TIP_BYTES_MAX, TipConfig, TipShared, Visible};
+use crate::record::{CONTROL_TOPIC, HEADER_BYTES, RECORD_ALIGN, Sequence};
 
 /// The slot of the first record ever appended: in the middle, so that [`TipWriter::prepend`] has room below it.
 const FIRST_SLOT: u64 = 1 << 40;
@@ -18,6 +19,7 @@ const FIRST_SLOT: u64 = 1 << 40;
 pub struct TipWriter {
     config: TipConfig,
     shared: Arc<TipShared>,
+    index: IndexWriter,
     /// The same chunks as readers see, found without a lock.
     chunks: VecDeque<Arc<Chunk>>,
     /// Whether the newest chunk takes further records.
@@ -28,6 +30,7 @@ pub struct TipWriter {
     next_sequence: Sequence,
     settled_to: Sequence,
     settled_slot: u64,
+    has_evicted: bool,
 }
 
 impl TipWriter {
@@ -38,7 +41,9 @@ impl TipWriter {
             "a chunk holds 32 bytes to 1 GiB, not {}",
             config.chunk_bytes
         );
+        assert!(config.bytes <= TIP_BYTES_MAX, "a tip holds 32 GiB at most, not {} bytes", config.bytes);
         let settled_to = Sequence(config.next.0.saturating_sub(1));
+        let (index, index_shared) = IndexWriter::new(&config);
         let shared = Arc::new(TipShared {
             chunks: RwLock::default(),
             visible: RwLock::new(Arc::new(Visible {
@@ -49,19 +54,22 @@ impl TipWriter {
                 open: Box::default(),
             })),
             first_sequence: AtomicU64::new(config.next.0),
-            first_slot: AtomicU64::new(FIRST_SLOT),
+            index: index_shared,
             counters: Counters::default(),
+            scratch: Mutex::default(),
         });
         let writer = TipWriter {
             next_sequence: config.next,
             config,
             shared: shared.clone(),
+            index,
             chunks: VecDeque::new(),
             is_open: false,
             bytes: 0,
             next_slot: FIRST_SLOT,
             settled_to,
             settled_slot: FIRST_SLOT,
+            has_evicted: false,
         };
         (writer, shared)
     }
@@ -87,17 +95,32 @@ impl TipWriter {
         let bytes = records.len();
         let before = self.next_slot;
         let (next_slot, next_sequence) = (&mut self.next_slot, &mut self.next_sequence);
+        let index = &mut self.index;
+        let mut entries_lost = 0;
         chunk.push(records, |row| {
             assert!(row.sequence >= *next_sequence, "sequence {} comes after {}", row.sequence, next_sequence.0 - 1);
             *next_sequence = row.sequence.next();
             *next_slot = row.slot + 1;
-            // Messages are found by scanning until the index is there.
-            if row.topic != crate::record::CONTROL_TOPIC {
-                let _ = partition_of(row.topic);
+            let lost = row.topic != CONTROL_TOPIC && !index.push(row.slot, row.topic, partition_of(row.topic));
+            if lost {
+                entries_lost += 1;
             }
         });
+        if entries_lost > 0 {
+            self.lose(&chunk, entries_lost);
+        }
+        self.index.tell();
         self.account(bytes as i64, (self.next_slot - before) as i64);
         self.evict();
+    }
+
+    /// Notes that the index lacks messages of a chunk, before anybody may see them.
+    fn lose(&self, chunk: &Chunk, entries: u64) {
+        let counters = &self.shared.counters;
+        counters.entries_lost.fetch_add(entries, Ordering::Relaxed);
+        if chunk.lose_index() {
+            counters.chunks_degraded.fetch_add(1, Ordering::Release);
+        }
     }
 
     /// The open chunk the records go to, made where needed.
@@ -118,6 +141,7 @@ impl TipWriter {
         let bytes_max = self.config.chunk_bytes.max(records.len());
         let chunk = Arc::new(Chunk::open(self.next_slot, first, bytes_max));
         self.is_open = true;
+        self.index.begin_chunk(self.next_slot);
         self.chunks.push_back(chunk.clone());
         self.shared.change_chunks(|chunks| chunks.push_back(chunk.clone()));
         chunk
@@ -139,7 +163,8 @@ impl TipWriter {
 
     /// Fills the tip backwards after a start: one chunk of records that come right before the oldest held, and every
     /// message kept from `from` on is in the tip then. Newest chunks come first. Everything in them is settled; `voids`
-    /// are the sequences in them that never were. False when the budget is full: the chunk is not taken, and no older
+    /// are the sequences in them that never were. False when the budget is full or something
+    /// was evicted already: the chunk is not taken, and no older
     /// one will be. Prepended chunks are not in the index: they are scanned until they leave.
     pub fn prepend(
         &mut self,
@@ -151,7 +176,8 @@ impl TipWriter {
         let _ = partition_of;
         let bytes: usize = records.iter().map(Bytes::len).sum();
         assert!(bytes <= CHUNK_BYTES_MAX, "a chunk of {bytes} bytes is too large");
-        if self.bytes + bytes > self.config.bytes {
+        // A slot is given once: not again after its record has left.
+        if self.has_evicted || self.bytes + bytes > self.config.bytes {
             return false;
         }
         let before = self.shared.first_sequence();
@@ -171,11 +197,10 @@ impl TipWriter {
                 }
             }
             let rows = i64::from(chunk.rows());
-            chunk.lose_index();
-            self.shared.counters.chunks_degraded.fetch_add(1, Ordering::Relaxed);
+            self.lose(&chunk, 0);
+            self.index.prepend_chunk(chunk.first_slot);
             let chunk = Arc::new(chunk);
             self.chunks.push_front(chunk.clone());
-            self.shared.first_slot.store(chunk.first_slot, Ordering::Release);
             self.shared.change_chunks(|chunks| chunks.push_front(chunk));
             self.account(bytes as i64, rows);
         }
@@ -227,7 +252,8 @@ impl TipWriter {
             };
             let next = oldest.last_sequence().next();
             self.shared.first_sequence.store(next.0, Ordering::Release);
-            self.shared.first_slot.store(oldest.end_slot(), Ordering::Release);
+            self.index.evict_chunk(oldest.end_slot());
+            self.has_evicted = true;
             let gone = self.shared.change_chunks(VecDeque::pop_front);
             drop(gone);
             if !oldest.is_indexed() {

@@ -48,11 +48,7 @@ fn every_type_in_the_document_is_a_frame_of_that_name() {
         let Ok(kind) = cells[1].parse::<u8>() else {
             continue;
         };
-        assert!(
-            Frame::KINDS.contains(&(kind, cells[2])),
-            "{kind} {}",
-            cells[2]
-        );
+        assert!(Frame::KINDS.contains(&(kind, cells[2])), "{kind} {}", cells[2]);
         rows += 1;
     }
     assert_eq!(rows, Frame::KINDS.len());
@@ -250,25 +246,14 @@ fn a_list_written_row_by_row_has_the_bytes_of_the_frame() {
 fn the_parts_of_a_deliver_frame_make_the_frame() {
     let records = samples::records();
     let twice = [&records[..], &records[..]].concat();
-    let frame = Deliver {
-        through: Sequence(8),
-        count: 2,
-        records: Bytes::from(twice.clone()),
-    };
+    let frame = Deliver { through: Sequence(8), count: 2, records: Bytes::from(twice.clone()) };
     let want = bytes_of(5, &frame.into());
 
     let mut parts = Vec::new();
     let mut scratch = BytesMut::new();
     Ping { value: 1 }.encode(0, &mut scratch);
     let before = scratch.clone();
-    deliver_parts(
-        5,
-        Sequence(8),
-        2,
-        [records.clone(), records],
-        &mut scratch,
-        &mut parts,
-    );
+    deliver_parts(5, Sequence(8), 2, [records.clone(), records], &mut scratch, &mut parts);
     assert_eq!(parts.len(), 3);
     assert_eq!(parts.concat(), [&before[..], &want[..]].concat());
 

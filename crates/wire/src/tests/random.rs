@@ -40,95 +40,35 @@ fn some_bytes() -> impl Strategy<Value = Bytes> {
 
 fn some_publish() -> impl Strategy<Value = Frame> {
     let condition = prop::option::of((any::<u64>(), some_text()));
-    (
-        any::<u64>(),
-        any::<u32>(),
-        some_level(),
-        any::<bool>(),
-        condition,
-        some_bytes(),
+    (any::<u64>(), any::<u32>(), some_level(), any::<bool>(), condition, some_bytes()).prop_map(
+        |(first, messages, level, atomic, condition, records)| {
+            let condition = condition.map(|(sequence, filter)| Condition { sequence: Sequence(sequence), filter });
+            Publish { first, messages, level, atomic, condition, records }.into()
+        },
     )
-        .prop_map(|(first, messages, level, atomic, condition, records)| {
-            let condition = condition.map(|(sequence, filter)| Condition {
-                sequence: Sequence(sequence),
-                filter,
-            });
-            Publish {
-                first,
-                messages,
-                level,
-                atomic,
-                condition,
-                records,
-            }
-            .into()
-        })
 }
 
 fn some_replies() -> impl Strategy<Value = Frame> {
-    let reply = (
-        any::<u64>(),
-        any::<u32>(),
-        some_code(),
-        some_level(),
-        any::<u64>(),
-        any::<u32>(),
-    );
+    let reply = (any::<u64>(), any::<u32>(), some_code(), some_level(), any::<u64>(), any::<u32>());
     vec(reply, 0..5).prop_map(|replies| {
-        let replies =
-            replies
-                .into_iter()
-                .map(
-                    |(first, messages, code, level, sequence, retry_after_ms)| Reply {
-                        first,
-                        messages,
-                        code,
-                        level,
-                        sequence: Sequence(sequence),
-                        retry_after_ms,
-                    },
-                );
-        Replies {
-            replies: List::collect(replies),
-        }
-        .into()
+        let replies = replies.into_iter().map(|(first, messages, code, level, sequence, retry_after_ms)| Reply {
+            first,
+            messages,
+            code,
+            level,
+            sequence: Sequence(sequence),
+            retry_after_ms,
+        });
+        Replies { replies: List::collect(replies) }.into()
     })
 }
 
 fn some_subscribe() -> impl Strategy<Value = Frame> {
-    (
-        any::<[bool; 3]>(),
-        any::<u8>(),
-        some_begin(),
-        any::<u64>(),
-        any::<u128>(),
-        some_text(),
-        some_filters(),
+    (any::<[bool; 3]>(), any::<u8>(), some_begin(), any::<u64>(), any::<u128>(), some_text(), some_filters()).prop_map(
+        |([more, until_end, blocks], lanes, begin, credit_bytes, stream_id, cursor, filters)| {
+            Subscribe { more, until_end, blocks, lanes, begin, credit_bytes, stream_id, cursor, filters }.into()
+        },
     )
-        .prop_map(
-            |(
-                [more, until_end, blocks],
-                lanes,
-                begin,
-                credit_bytes,
-                stream_id,
-                cursor,
-                filters,
-            )| {
-                Subscribe {
-                    more,
-                    until_end,
-                    blocks,
-                    lanes,
-                    begin,
-                    credit_bytes,
-                    stream_id,
-                    cursor,
-                    filters,
-                }
-                .into()
-            },
-        )
 }
 
 fn some_frame() -> impl Strategy<Value = Frame> {
@@ -136,24 +76,13 @@ fn some_frame() -> impl Strategy<Value = Frame> {
         let topics = List::collect(names.iter().map(|(id, name)| (*id, name.as_str())));
         Frame::from(Names { topics })
     });
-    let deliver =
-        (any::<u64>(), any::<u32>(), some_bytes()).prop_map(|(through, count, records)| {
-            let through = Sequence(through);
-            Frame::from(Deliver {
-                through,
-                count,
-                records,
-            })
-        });
+    let deliver = (any::<u64>(), any::<u32>(), some_bytes()).prop_map(|(through, count, records)| {
+        let through = Sequence(through);
+        Frame::from(Deliver { through, count, records })
+    });
     let error = (some_code(), any::<u32>(), any::<[u64; 2]>(), some_text()).prop_map(
         |(code, retry_after_ms, [detail_a, detail_b], text)| {
-            Frame::from(ErrorFrame {
-                code,
-                retry_after_ms,
-                detail_a,
-                detail_b,
-                text,
-            })
+            Frame::from(ErrorFrame { code, retry_after_ms, detail_a, detail_b, text })
         },
     );
     prop_oneof![
@@ -238,10 +167,7 @@ fn every_frame_is_read_when_cut_at_every_byte() {
     for frame in samples::all() {
         let bytes = bytes_of(9, &frame);
         for cut in 0..=bytes.len() {
-            assert_eq!(
-                frames_in_pieces(&bytes, &[cut]).unwrap(),
-                [(9, frame.clone())]
-            );
+            assert_eq!(frames_in_pieces(&bytes, &[cut]).unwrap(), [(9, frame.clone())]);
         }
         let every: Vec<usize> = (0..bytes.len()).collect();
         assert_eq!(frames_in_pieces(&bytes, &every).unwrap(), [(9, frame)]);
@@ -253,17 +179,9 @@ fn a_body_that_is_too_short_or_too_long_is_refused() {
     for frame in samples::all() {
         let bytes = bytes_of(9, &frame);
         let body = bytes.slice(FRAME_HEADER_BYTES..);
-        let takes_rest = matches!(
-            &frame,
-            Frame::Publish(_) | Frame::Deliver(_) | Frame::Block(_)
-        ) || matches!(&frame, Frame::Request(Request::Other { .. }))
-            || matches!(
-                &frame,
-                Frame::Answer(Answer {
-                    rows: Rows::Other { .. },
-                    ..
-                })
-            );
+        let takes_rest = matches!(&frame, Frame::Publish(_) | Frame::Deliver(_) | Frame::Block(_))
+            || matches!(&frame, Frame::Request(Request::Other { .. }))
+            || matches!(&frame, Frame::Answer(Answer { rows: Rows::Other { .. }, .. }));
         if takes_rest {
             continue;
         }
@@ -288,10 +206,7 @@ fn a_frame_over_the_maximum_is_refused_by_its_header_alone_and_nothing_is_reserv
     reader.feed(&bytes);
     assert!(reader.next_frame().unwrap().is_some());
     let error = reader.next_frame().unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "frame of type 38 has 1001 bytes, at most 1000 are taken"
-    );
+    assert_eq!(error.to_string(), "frame of type 38 has 1001 bytes, at most 1000 are taken");
     assert_eq!(error.code(), Code::FrameTooLarge);
     // It stays refused, whatever comes.
     reader.feed(&bytes);
@@ -322,20 +237,14 @@ fn an_unknown_type_with_the_top_bit_is_passed_over_and_any_other_refused() {
 
 #[test]
 fn records_and_names_stay_where_they_were_received() {
-    let frame = Deliver {
-        through: Sequence(1),
-        count: 1,
-        records: samples::records(),
-    };
+    let frame = Deliver { through: Sequence(1), count: 1, records: samples::records() };
     let body = bytes_of(1, &frame.into()).slice(FRAME_HEADER_BYTES..);
     let inside = body.as_ptr_range();
     let Ok(Some(Frame::Deliver(deliver))) = Frame::parse(Deliver::KIND, &body) else {
         panic!("a deliver frame");
     };
     assert!(inside.contains(&deliver.records.as_ptr()));
-    let names = Names {
-        topics: List::collect([(1, "a/b")]),
-    };
+    let names = Names { topics: List::collect([(1, "a/b")]) };
     let body = bytes_of(0, &names.into()).slice(FRAME_HEADER_BYTES..);
     let inside = body.as_ptr_range();
     let Ok(Some(Frame::Names(names))) = Frame::parse(Names::KIND, &body) else {
@@ -346,9 +255,7 @@ fn records_and_names_stay_where_they_were_received() {
 
 #[test]
 fn sixteen_thousand_filters_travel_in_pieces_and_one_more_is_refused() {
-    let filters: Vec<String> = (0..FILTERS_MAX)
-        .map(|at| format!("fleet/{at}/**"))
-        .collect();
+    let filters: Vec<String> = (0..FILTERS_MAX).map(|at| format!("fleet/{at}/**")).collect();
     let subscribe = Subscribe {
         more: false,
         until_end: false,
@@ -396,14 +303,8 @@ fn filters_behind_the_last_piece_and_empty_pieces_are_refused() {
     let Some(Frame::Subscribe(subscribe)) = samples::subscribing().into_iter().next() else {
         panic!("the first is subscribe");
     };
-    let empty = MoreFilters {
-        more: true,
-        filters: List::EMPTY,
-    };
-    let last = MoreFilters {
-        more: false,
-        filters: List::collect(["c"]),
-    };
+    let empty = MoreFilters { more: true, filters: List::EMPTY };
+    let last = MoreFilters { more: false, filters: List::collect(["c"]) };
     let mut pieces = FilterPieces::begin(subscribe).unwrap();
     assert_eq!(pieces.add(&empty), Err(Code::BadFrame));
     assert_eq!(pieces.add(&last), Ok(()));

@@ -41,14 +41,7 @@ pub(super) fn opening() -> Vec<Frame> {
         .into(),
         Ping { value: 1 }.into(),
         Pong { value: 2 }.into(),
-        ErrorFrame {
-            code: Code::Busy,
-            retry_after_ms: 1,
-            detail_a: 2,
-            detail_b: 3,
-            text: "full".into(),
-        }
-        .into(),
+        ErrorFrame { code: Code::Busy, retry_after_ms: 1, detail_a: 2, detail_b: 3, text: "full".into() }.into(),
         Goodbye {}.into(),
     ]
 }
@@ -63,29 +56,14 @@ pub(super) fn publishing() -> Vec<Frame> {
         records: records(),
     };
     vec![
-        Topics {
-            topics: List::collect([(1, "a/b"), (2, "c")]),
-        }
-        .into(),
-        OpenPublisher {
-            next: 1,
-            name: "orders".into(),
-        }
-        .into(),
-        PublisherOpened {
-            publisher: 1,
-            epoch: 2,
-            last_consumed: 3,
-        }
-        .into(),
+        Topics { topics: List::collect([(1, "a/b"), (2, "c")]) }.into(),
+        OpenPublisher { next: 1, name: "orders".into() }.into(),
+        PublisherOpened { publisher: 1, epoch: 2, last_consumed: 3 }.into(),
         publish.clone().into(),
         Publish {
             level: AckLevel::Durable,
             atomic: true,
-            condition: Some(Condition {
-                sequence: Sequence(9),
-                filter: "a/**".into(),
-            }),
+            condition: Some(Condition { sequence: Sequence(9), filter: "a/**".into() }),
             ..publish
         }
         .into(),
@@ -130,34 +108,14 @@ pub(super) fn subscribing() -> Vec<Frame> {
             filters: List::collect(["a/**", "b"]),
         }
         .into(),
-        MoreFilters {
-            more: false,
-            filters: List::collect(["c"]),
-        }
-        .into(),
-        Subscribed {
-            starts_at: Sequence(1),
-            newest_settled: Sequence(2),
-            first_kept: Sequence(3),
-            holder_epoch: 4,
-        }
-        .into(),
+        MoreFilters { more: false, filters: List::collect(["c"]) }.into(),
+        Subscribed { starts_at: Sequence(1), newest_settled: Sequence(2), first_kept: Sequence(3), holder_epoch: 4 }
+            .into(),
         Credit { bytes: 1 }.into(),
         Unsubscribe {}.into(),
-        Names {
-            topics: List::collect([(7, "a/b")]),
-        }
-        .into(),
-        Deliver {
-            through: Sequence(1),
-            count: 1,
-            records: records(),
-        }
-        .into(),
-        Safe {
-            through: Sequence(1),
-        }
-        .into(),
+        Names { topics: List::collect([(7, "a/b")]) }.into(),
+        Deliver { through: Sequence(1), count: 1, records: records() }.into(),
+        Safe { through: Sequence(1) }.into(),
         Block {
             lane: 1,
             encoding: 2,
@@ -167,56 +125,24 @@ pub(super) fn subscribing() -> Vec<Frame> {
             packed: Bytes::from_static(b"packed"),
         }
         .into(),
-        Trimmed {
-            wanted: Sequence(1),
-            first: Sequence(2),
-        }
-        .into(),
+        Trimmed { wanted: Sequence(1), first: Sequence(2) }.into(),
         GoOn { begin: Sequence(1) }.into(),
-        Ended {
-            through: Sequence(1),
-            code: Code::Damaged,
-        }
-        .into(),
+        Ended { through: Sequence(1), code: Code::Damaged }.into(),
     ]
 }
 
 pub(super) fn requests() -> Vec<Frame> {
     [
-        Request::Topics {
-            filter: "a/**".into(),
-            after: "a/b".into(),
-            rows_max: 1,
-        },
-        Request::Publishers {
-            after: "p".into(),
-            rows_max: 1,
-        },
+        Request::Topics { filter: "a/**".into(), after: "a/b".into(), rows_max: 1 },
+        Request::Publishers { after: "p".into(), rows_max: 1 },
         Request::DropPublisher { name: "p".into() },
-        Request::Explain {
-            begin: Begin::Time(-1),
-            filters: List::collect(["a"]),
-        },
-        Request::Cursors {
-            after: "".into(),
-            rows_max: 1,
-        },
-        Request::SetCursor {
-            name: "c".into(),
-            next: Sequence(1),
-            filters: List::collect(["a", "b"]),
-        },
+        Request::Explain { begin: Begin::Time(-1), filters: List::collect(["a"]) },
+        Request::Cursors { after: "".into(), rows_max: 1 },
+        Request::SetCursor { name: "c".into(), next: Sequence(1), filters: List::collect(["a", "b"]) },
         Request::DropCursor { name: "c".into() },
-        Request::Commit {
-            name: "c".into(),
-            holder_epoch: 1,
-            next: Sequence(2),
-        },
+        Request::Commit { name: "c".into(), holder_epoch: 1, next: Sequence(2) },
         Request::Status,
-        Request::Other {
-            kind: 99,
-            body: Bytes::from_static(b"?"),
-        },
+        Request::Other { kind: 99, body: Bytes::from_static(b"?") },
     ]
     .into_iter()
     .map(Frame::from)
@@ -225,19 +151,8 @@ pub(super) fn requests() -> Vec<Frame> {
 
 pub(super) fn answers() -> Vec<Frame> {
     [
-        Rows::Topics(List::collect([TopicRow {
-            topic: "a",
-            messages: 1,
-            bytes: 2,
-            last: Sequence(3),
-        }])),
-        Rows::Publishers(List::collect([PublisherRow {
-            name: "p",
-            id: 1,
-            epoch: 2,
-            last_consumed: 3,
-            last_used: -4,
-        }])),
+        Rows::Topics(List::collect([TopicRow { topic: "a", messages: 1, bytes: 2, last: Sequence(3) }])),
+        Rows::Publishers(List::collect([PublisherRow { name: "p", id: 1, epoch: 2, last_consumed: 3, last_used: -4 }])),
         Rows::Done { kind: 3 },
         Rows::Explain(ExplainRow {
             segments: 1,
@@ -261,11 +176,7 @@ pub(super) fn answers() -> Vec<Frame> {
             tip_bytes: 5,
             tip_first: Sequence(6),
         }),
-        Rows::Other {
-            kind: 99,
-            count: 1,
-            rows: Bytes::from_static(b"?"),
-        },
+        Rows::Other { kind: 99, count: 1, rows: Bytes::from_static(b"?") },
     ]
     .into_iter()
     .map(|rows| {
@@ -276,12 +187,5 @@ pub(super) fn answers() -> Vec<Frame> {
 }
 
 pub(super) fn all() -> Vec<Frame> {
-    [
-        opening(),
-        publishing(),
-        subscribing(),
-        requests(),
-        answers(),
-    ]
-    .concat()
+    [opening(), publishing(), subscribing(), requests(), answers()].concat()
 }

@@ -35,12 +35,7 @@ fn wanted() -> Subscribe {
 fn a_subscription_goes_on_behind_its_last_mark_on_the_next_connection() {
     let (mut world, _) = begun(wanted());
     world.deliver(1, &[10, 12], 13);
-    world.serve(
-        1,
-        Safe {
-            through: Sequence(20),
-        },
-    );
+    world.serve(1, Safe { through: Sequence(20) });
     world.cut();
     world.connect();
     world.serve(1, subscribed(21, 60));
@@ -124,10 +119,7 @@ fn a_subscription_for_the_newest_of_each_topic_begins_again_until_something_came
 
 #[test]
 fn credit_comes_back_in_halves_as_batches_are_taken() {
-    let (mut world, subscription) = begun(Subscribe {
-        credit_bytes: 200,
-        ..wanted()
-    });
+    let (mut world, subscription) = begun(Subscribe { credit_bytes: 200, ..wanted() });
     world.log.clear();
     world.deliver(1, &[10], 10);
     world.deliver(1, &[11], 11);
@@ -146,10 +138,7 @@ fn credit_comes_back_in_halves_as_batches_are_taken() {
 
 #[test]
 fn what_is_not_taken_yet_counts_against_the_credit_of_the_next_connection() {
-    let (mut world, subscription) = begun(Subscribe {
-        credit_bytes: 200,
-        ..wanted()
-    });
+    let (mut world, subscription) = begun(Subscribe { credit_bytes: 200, ..wanted() });
     world.deliver(1, &[10], 10);
     world.log.clear();
     world.cut();
@@ -178,10 +167,7 @@ fn what_is_not_taken_yet_counts_against_the_credit_of_the_next_connection() {
 
 #[test]
 fn a_server_that_sends_without_credit_is_left() {
-    let (mut world, _) = begun(Subscribe {
-        credit_bytes: 100,
-        ..wanted()
-    });
+    let (mut world, _) = begun(Subscribe { credit_bytes: 100, ..wanted() });
     world.log.clear();
     // The first may take more than there is, the second finds nothing left.
     world.deliver(1, &[10, 11, 12, 13], 13);
@@ -196,9 +182,8 @@ fn a_server_that_goes_back_or_repeats_is_left() {
         let (mut world, _) = begun(wanted());
         world.deliver(1, &[10, 12], 12);
         world.log.clear();
-        world.serve(1, wrong.clone());
-        let fine = wrong.count == 0 && wrong.through >= Sequence(12);
-        assert_eq!(!world.log.contains("* drop"), fine, "{}", world.log);
+        world.serve(1, wrong);
+        assert!(world.log.contains("* drop"), "{}", world.log);
     }
 }
 
@@ -209,21 +194,13 @@ fn trimmed_is_told_once_and_nothing_goes_on_unasked() {
     world.serve(1, Trimmed { wanted, first });
     world.cut();
     world.connect();
-    world
-        .log
-        .push_str("  not subscribed again before it is told where\n");
+    world.log.push_str("  not subscribed again before it is told where\n");
     assert!(world.client.go_on(subscription, Sequence(30)));
     assert!(!world.client.go_on(subscription, Sequence(31)));
     world.pump();
     world.serve(1, subscribed(30, 50));
     let first = Sequence(40);
-    world.serve(
-        1,
-        Trimmed {
-            wanted: Sequence(30),
-            first,
-        },
-    );
+    world.serve(1, Trimmed { wanted: Sequence(30), first });
     assert!(world.client.go_on(subscription, Sequence(40)));
     world.pump();
     world.deliver(1, &[41], 41);
@@ -257,10 +234,7 @@ fn until_end_ends_and_a_cut_behind_the_end_ends_it_too() {
     world.deliver(1, &[10, 50], 50);
     world.cut();
     world.connect();
-    world
-        .client
-        .subscribe(wanted().from(Begin::Start).until_end())
-        .unwrap();
+    world.client.subscribe(wanted().from(Begin::Start).until_end()).unwrap();
     world.pump();
     world.serve(2, subscribed(10, 50));
     let (through, code) = (Sequence(50), Code::Ok);
@@ -339,10 +313,7 @@ fn a_cursor_taken_by_somebody_else_during_a_cut_is_fenced() {
     wanted.cursor = "mine".into();
     let subscription = world.client.subscribe(wanted).unwrap();
     world.pump();
-    let epoch = |holder_epoch| Subscribed {
-        holder_epoch,
-        ..subscribed(10, 50)
-    };
+    let epoch = |holder_epoch| Subscribed { holder_epoch, ..subscribed(10, 50) };
     world.serve(1, epoch(4));
     let held = world.client.holder(subscription);
     assert_eq!(held, Some(("mine".into(), 4)));

@@ -23,11 +23,7 @@ pub(super) struct World {
 }
 
 pub(super) fn options() -> Options {
-    Options {
-        window_messages: 10,
-        window_bytes: 100_000,
-        ..Options::default()
-    }
+    Options { window_messages: 10, window_bytes: 100_000, ..Options::default() }
 }
 
 pub(super) fn welcome() -> Welcome {
@@ -175,11 +171,7 @@ impl World {
 
     pub(super) fn opened(&mut self, channel: u16, epoch: u32, last_consumed: u64) {
         let publisher = 9;
-        let frame = PublisherOpened {
-            publisher,
-            epoch,
-            last_consumed,
-        };
+        let frame = PublisherOpened { publisher, epoch, last_consumed };
         self.serve(channel, frame);
     }
 
@@ -196,11 +188,7 @@ pub(super) fn deliver(sequences: &[u64], through: u64) -> Deliver {
         push_record(&mut records, 5, 0, &[], format!("m{sequence}").as_bytes());
         records[at + 8..at + 16].copy_from_slice(&sequence.to_le_bytes());
     }
-    Deliver {
-        through: Sequence(through),
-        count: u32::try_from(sequences.len()).unwrap(),
-        records: records.freeze(),
-    }
+    Deliver { through: Sequence(through), count: u32::try_from(sequences.len()).unwrap(), records: records.freeze() }
 }
 
 fn show(channel: u16, frame: &Frame) -> String {
@@ -226,11 +214,7 @@ fn show(channel: u16, frame: &Frame) -> String {
             subscribe.filters,
             subscribe.begin,
             subscribe.credit_bytes,
-            if subscribe.until_end {
-                " until end"
-            } else {
-                ""
-            },
+            if subscribe.until_end { " until end" } else { "" },
             if subscribe.more { " more" } else { "" },
         ),
         Frame::MoreFilters(more) => format!("{} more {}", more.filters.len(), more.more),
@@ -259,10 +243,10 @@ fn show_publish(publish: &Publish) -> String {
         let payload = std::str::from_utf8(record.payload()).unwrap();
         let shown = if payload.len() > 8 { "long" } else { payload };
         write!(text, " {shown}").unwrap();
-        match record.header().flags.get() {
-            FLAG_ATOMIC_FIRST => text.push('('),
-            FLAG_ATOMIC_LAST => text.push(')'),
-            _ => {}
+        for (flag, sign) in [(FLAG_ATOMIC_FIRST, '('), (FLAG_ATOMIC_LAST, ')')] {
+            if record.header().flags.get() & flag != 0 {
+                text.push(sign);
+            }
         }
         if let Some(newest) = record.condition() {
             write!(text, "?{newest}").unwrap();
@@ -288,16 +272,10 @@ fn show_event(event: &Event) -> String {
             format!("drop{}", if *last_words { " after all" } else { "" })
         }
         Event::Up => "up".into(),
-        Event::PublisherOpened {
-            publisher, epoch, ..
-        } => {
+        Event::PublisherOpened { publisher, epoch, .. } => {
             format!("{} opened epoch {epoch}", publisher.0)
         }
-        Event::Answered {
-            publisher,
-            messages,
-            outcome,
-        } => match outcome {
+        Event::Answered { publisher, messages, outcome } => match outcome {
             Ok(ack) => {
                 assert_eq!(ack.messages, *messages);
                 format!("{} ok {}..{}", publisher.0, ack.sequence, ack.last)
@@ -305,14 +283,10 @@ fn show_event(event: &Event) -> String {
             Err(error) => format!("{} x{messages} {error}", publisher.0),
         },
         Event::PublisherOver { publisher, error } => format!("{} over: {error}", publisher.0),
-        Event::Subscribed {
-            subscription,
-            started,
-        } => format!("{} subscribed at {}", subscription.0, started.starts_at),
-        Event::Delivered {
-            subscription,
-            batch,
-        } => {
+        Event::Subscribed { subscription, started } => {
+            format!("{} subscribed at {}", subscription.0, started.starts_at)
+        }
+        Event::Delivered { subscription, batch } => {
             let sequence = |message: crate::Result<crate::Received<'_>>| match message {
                 Ok(message) => message.sequence().to_string(),
                 Err(error) => format!("({error})"),
@@ -320,19 +294,11 @@ fn show_event(event: &Event) -> String {
             let sequences: Vec<String> = batch.messages().map(sequence).collect();
             format!("{} delivered {}", subscription.0, sequences.join(" "))
         }
-        Event::Mark {
-            subscription,
-            through,
-        } => format!("{} mark {through}", subscription.0),
-        Event::Trimmed {
-            subscription,
-            wanted,
-            first,
-        } => format!("{} trimmed: wanted {wanted}, first {first}", subscription.0),
-        Event::SubscriptionOver {
-            subscription,
-            outcome,
-        } => match outcome {
+        Event::Mark { subscription, through } => format!("{} mark {through}", subscription.0),
+        Event::Trimmed { subscription, wanted, first } => {
+            format!("{} trimmed: wanted {wanted}, first {first}", subscription.0)
+        }
+        Event::SubscriptionOver { subscription, outcome } => match outcome {
             Ok(()) => format!("{} ended", subscription.0),
             Err(error) => format!("{} ended: {error}", subscription.0),
         },

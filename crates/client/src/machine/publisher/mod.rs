@@ -11,68 +11,29 @@
 //! Messages are counted by *index* from 1; the publisher sequence is index + base. The base of a named publisher is
 //! settled when it is first opened, that of an anonymous one at each opening.
 
+mod answers;
+mod block;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use arioso_stream::Record;
 use arioso_stream::Sequence;
 use arioso_stream::record::{FLAG_ATOMIC_FIRST, FLAG_ATOMIC_LAST};
 use arioso_wire::{
-    AckLevel, Body, ClosePublisher, Code, Condition, ErrorFrame, OpenPublisher, PublisherOpened,
-    Reply, Text, publish_prefix, publish_prefix_bytes,
+    AckLevel, Body, ClosePublisher, Condition, OpenPublisher, PublisherOpened, Text, publish_prefix,
+    publish_prefix_bytes,
 };
 use bytes::{Bytes, BytesMut};
 
+pub(crate) use answers::Replied;
+use block::Block;
+
 use super::channels::Wake;
-use super::event::{Ack, Event, PublisherId};
+use super::event::{Event, PublisherId};
 use super::output::Output;
-use super::retry_pause;
 use crate::message::{Message, TopicId};
-use crate::options::{BLOCK_BYTES, Limits};
+use crate::options::Limits;
 use crate::{Error, Result};
-
-/// Consecutive messages that travel in one frame.
-#[derive(Debug)]
-struct Block {
-    /// Index of the first.
-    first: u64,
-    messages: u32,
-    level: AckLevel,
-    atomic: bool,
-    condition: Option<Box<Condition>>,
-    records: Bytes,
-}
-
-impl Block {
-    /// Bytes of the first `messages` records.
-    fn bytes_of(&self, messages: u32) -> usize {
-        if messages >= self.messages {
-            return self.records.len();
-        }
-        let mut bytes = 0;
-        for _ in 0..messages {
-            let record = Record::read(&self.records[bytes..]).expect("this client built it");
-            bytes += record.bytes().len();
-        }
-        bytes
-    }
-
-    /// Takes the first messages off.
-    fn split_front(&mut self, messages: u32) -> Block {
-        let bytes = self.bytes_of(messages);
-        let front = Block {
-            first: self.first,
-            messages,
-            level: self.level,
-            atomic: self.atomic,
-            condition: self.condition.take(),
-            records: self.records.split_to(bytes),
-        };
-        self.first += u64::from(messages);
-        self.messages -= messages;
-        front
-    }
-}
 
 /// Messages that still can be joined by the next one; their records are in the buffer.
 #[derive(Clone, Copy, Debug)]
@@ -92,14 +53,6 @@ enum Stage {
     /// Close was sent.
     Closing,
     Over(Error),
-}
-
-/// What a reply asks of the connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Replied {
-    Fine,
-    /// The outcome will not be known on this connection.
-    LoseConnection,
 }
 
 #[derive(Debug)]
@@ -205,23 +158,18 @@ impl Publisher {
     }
 
     /// Takes one message. The window was checked.
-    pub(crate) fn push(&mut self, topic: TopicId, message: &Message<'_>, record_bytes: usize) {
-        let joins = self.tail.is_some_and(|tail| {
-            tail.level == message.level && self.buffer.len() + record_bytes <= BLOCK_BYTES
-        });
+    pub(crate) fn push(&mut self, topic: TopicId, message: &Message<'_>, record_bytes: usize, block_bytes: usize) {
+        let joins = self
+            .tail
+            .is_some_and(|tail| tail.level == message.level && self.buffer.len() + record_bytes <= block_bytes);
         if message.condition.is_some() || !joins {
             self.seal();
         }
         self.push_record(topic, message, 0, record_bytes);
-        let condition = message.condition.map(|condition| Condition {
-            sequence: condition.newest,
-            filter: condition.filter.into(),
-        });
-        let tail = self.tail.get_or_insert(Tail {
-            first: self.next,
-            messages: 0,
-            level: message.level,
-        });
+        let condition = message
+            .condition
+            .map(|condition| Condition { sequence: condition.newest, filter: condition.filter.into() });
+        let tail = self.tail.get_or_insert(Tail { first: self.next, messages: 0, level: message.level });
         tail.messages += 1;
         self.next += 1;
         if condition.is_some() {
@@ -243,10 +191,9 @@ impl Publisher {
             self.push_record(*topic, message, flags, *record_bytes);
         }
         let (_, message, _) = &messages[0];
-        let condition = message.condition.map(|condition| Condition {
-            sequence: condition.newest,
-            filter: condition.filter.into(),
-        });
+        let condition = message
+            .condition
+            .map(|condition| Condition { sequence: condition.newest, filter: condition.filter.into() });
         self.tail = Some(Tail {
             first: self.next,
             messages: u32::try_from(messages.len()).expect("an atomic batch is bounded"),
@@ -267,6 +214,7 @@ impl Publisher {
             atomic: false,
             condition: None,
             records,
+            part: None,
         });
         self.next += u64::from(messages);
     }
@@ -293,6 +241,7 @@ impl Publisher {
                 atomic,
                 condition,
                 records: self.buffer.split().freeze(),
+                part: None,
             });
         }
     }
@@ -320,8 +269,7 @@ impl Publisher {
     fn has_room(&self, messages: u32, bytes: usize, limits: &Limits) -> bool {
         let messages = self.flight_messages + u64::from(messages);
         let bytes = self.flight_bytes + bytes as u64;
-        self.flight.is_empty()
-            || (messages <= limits.window_messages && bytes <= limits.window_bytes)
+        self.flight.is_empty() || (messages <= limits.window_messages && bytes <= limits.window_bytes)
     }
 
     /// Writes what it has to say now, up to about `budget` bytes.
@@ -356,11 +304,7 @@ impl Publisher {
             self.start
         };
         self.opens = self.opens.saturating_add(1);
-        OpenPublisher {
-            next,
-            name: self.name.clone(),
-        }
-        .encode(self.id.0, out.buffer());
+        OpenPublisher { next, name: self.name.clone() }.encode(self.id.0, out.buffer());
         self.stage = Stage::Opening;
         self.at_server = true;
     }
@@ -372,6 +316,7 @@ impl Publisher {
         if self.waiting.is_empty() {
             self.seal();
         }
+        self.fit_front(limits);
         let Some(block) = self.waiting.front() else {
             return false;
         };
@@ -398,12 +343,22 @@ impl Publisher {
         true
     }
 
+    /// Cuts the block that goes next to what the server takes in one frame: its limit may be lower than when the block was
+    /// made.
+    fn fit_front(&mut self, limits: &Limits) {
+        let Some(front) = self.waiting.front_mut() else {
+            return;
+        };
+        if front.records.len() <= limits.block_bytes || front.atomic || front.messages == 1 {
+            return;
+        }
+        let messages = front.messages_within(limits.block_bytes);
+        let fits = front.split_front(messages);
+        self.waiting.push_front(fits);
+    }
+
     /// The server opened it.
-    pub(crate) fn opened(
-        &mut self,
-        opened: &PublisherOpened,
-        events: &mut VecDeque<Event>,
-    ) -> Result<()> {
+    pub(crate) fn opened(&mut self, opened: &PublisherOpened, events: &mut VecDeque<Event>) -> Result<()> {
         if self.is_over() {
             return Ok(());
         }
@@ -431,183 +386,6 @@ impl Publisher {
             last_consumed: opened.last_consumed,
         });
         Ok(())
-    }
-
-    /// The server answered consecutive messages.
-    pub(crate) fn reply(
-        &mut self,
-        reply: &Reply,
-        now: Duration,
-        events: &mut VecDeque<Event>,
-    ) -> Result<Replied> {
-        if self.is_over() {
-            return Ok(Replied::Fine);
-        }
-        let mut left = reply.messages;
-        let mut sequence = reply.sequence;
-        let mut replied = Replied::Fine;
-        let mut number = reply.first;
-        while left > 0 {
-            let Some(front) = self.flight.front_mut() else {
-                let what = format!("a reply for publisher sequence {number}, nothing is open");
-                return Err(Error::protocol(what));
-            };
-            let due = front.first.wrapping_add(self.base);
-            let messages = left.min(front.messages);
-            if due != number || (front.atomic && messages < front.messages) {
-                let what = format!("a reply for publisher sequence {number}, {due} is next");
-                return Err(Error::protocol(what));
-            }
-            let block = front.split_front(messages);
-            if front.messages == 0 {
-                self.flight.pop_front();
-            }
-            self.flight_messages -= u64::from(messages);
-            self.flight_bytes -= block.records.len() as u64;
-            if self.outcome(block, reply, sequence, now, events) == Replied::LoseConnection {
-                replied = Replied::LoseConnection;
-            }
-            if self.is_over() {
-                return Ok(replied);
-            }
-            left -= messages;
-            number += u64::from(messages);
-            sequence = Sequence(sequence.0.saturating_add(messages.into()));
-        }
-        if self.flight.is_empty() && !self.refused.is_empty() && replied == Replied::Fine {
-            self.requeue();
-        }
-        Ok(replied)
-    }
-
-    /// What becomes of messages that got this reply.
-    fn outcome(
-        &mut self,
-        block: Block,
-        reply: &Reply,
-        sequence: Sequence,
-        now: Duration,
-        events: &mut VecDeque<Event>,
-    ) -> Replied {
-        let messages = block.messages;
-        match reply.code {
-            Code::Ok => {
-                let last = Sequence(sequence.0.saturating_add(u64::from(messages) - 1));
-                let ack = Ack {
-                    sequence,
-                    last,
-                    messages,
-                    level: reply.level,
-                };
-                self.answer(&block, Ok(ack), events);
-            }
-            code if code.keeps_number() => {
-                let known = code == Code::Expected && !self.refused.is_empty();
-                if !known {
-                    self.pause(now, reply.retry_after_ms);
-                }
-                self.refused.push_back(block);
-            }
-            Code::Failed | Code::Reopen => {
-                self.reopen = true;
-                self.pause(now, reply.retry_after_ms);
-                self.refused.push_back(block);
-            }
-            Code::Unknown if !self.is_anonymous() => {
-                self.refused.push_back(block);
-                return Replied::LoseConnection;
-            }
-            Code::Unknown => self.answer(&block, Err(Error::Unknown), events),
-            Code::Fenced => {
-                // This block is not in any queue now; it is answered as the oldest.
-                let name = self.name.clone();
-                self.fail(&Error::Fenced { name }, events);
-            }
-            Code::ConditionFailed => {
-                let newest = sequence;
-                self.answer(&block, Err(Error::ConditionFailed { newest }), events);
-            }
-            code => self.answer(&block, Err(Error::code(code)), events),
-        }
-        Replied::Fine
-    }
-
-    fn answer(&mut self, block: &Block, outcome: Result<Ack>, events: &mut VecDeque<Event>) {
-        self.answered += u64::from(block.messages);
-        self.unanswered_bytes -= block.records.len() as u64;
-        events.push_back(Event::Answered {
-            publisher: self.id,
-            messages: block.messages,
-            outcome,
-        });
-    }
-
-    fn pause(&mut self, now: Duration, retry_after_ms: u32) {
-        self.not_before = self.not_before.max(now + retry_pause(retry_after_ms));
-    }
-
-    /// Everything refused is sent again, in order, before anything else.
-    fn requeue(&mut self) {
-        self.refused.append(&mut self.waiting);
-        std::mem::swap(&mut self.refused, &mut self.waiting);
-        if self.reopen && self.stage == Stage::Open {
-            self.reopen = false;
-            self.stage = Stage::Unopened;
-        }
-    }
-
-    /// The channel ended with an error.
-    pub(crate) fn channel_error(
-        &mut self,
-        error: &ErrorFrame,
-        now: Duration,
-        events: &mut VecDeque<Event>,
-    ) {
-        self.at_server = false;
-        let again = error.code.keeps_number() || matches!(error.code, Code::Failed | Code::Reopen);
-        if again {
-            self.lost(events);
-            self.pause(now, error.retry_after_ms);
-            return;
-        }
-        let error = match error.code {
-            Code::Fenced => Error::Fenced {
-                name: self.name.clone(),
-            },
-            _ => Error::refused(error),
-        };
-        self.fail(&error, events);
-    }
-
-    /// The connection is gone: what was under way is sent again, or its outcome is unknown.
-    pub(crate) fn lost(&mut self, events: &mut VecDeque<Event>) {
-        self.at_server = false;
-        match self.stage {
-            Stage::Over(_) => return,
-            Stage::Closing => {
-                self.fail(&Error::Closed, events);
-                return;
-            }
-            Stage::Unopened | Stage::Opening | Stage::Open => {}
-        }
-        let flight = std::mem::take(&mut self.flight);
-        self.flight_messages = 0;
-        self.flight_bytes = 0;
-        // Behind a refused message nothing was stored, so what is under way behind one is not in doubt.
-        if self.is_anonymous() && self.refused.is_empty() {
-            for block in flight {
-                self.answer(&block, Err(Error::Unknown), events);
-            }
-        } else {
-            self.refused.extend(flight);
-        }
-        self.requeue();
-        self.reopen = false;
-        self.not_before = Duration::ZERO;
-        self.stage = Stage::Unopened;
-        if self.closing && self.unanswered() == 0 {
-            self.fail(&Error::Closed, events);
-        }
     }
 
     /// No more messages; closes when everything is answered.
@@ -640,11 +418,7 @@ impl Publisher {
         while left > 0 {
             let messages = u32::try_from(left).unwrap_or(u32::MAX);
             left -= u64::from(messages);
-            events.push_back(Event::Answered {
-                publisher: self.id,
-                messages,
-                outcome: Err(error.clone()),
-            });
+            events.push_back(Event::Answered { publisher: self.id, messages, outcome: Err(error.clone()) });
         }
         self.answered = self.next;
         self.unanswered_bytes = 0;
@@ -656,10 +430,7 @@ impl Publisher {
         self.tail = None;
         self.buffer = BytesMut::new();
         self.stage = Stage::Over(error.clone());
-        events.push_back(Event::PublisherOver {
-            publisher: self.id,
-            error: error.clone(),
-        });
+        events.push_back(Event::PublisherOver { publisher: self.id, error: error.clone() });
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -674,10 +445,7 @@ impl Publisher {
 
 /// Whether a frame of these records fits what the server takes.
 pub(crate) fn check_frame(bytes: usize, condition: Option<&str>, limits: &Limits) -> Result<()> {
-    let condition = condition.map(|filter| Condition {
-        sequence: Sequence::ZERO,
-        filter: filter.into(),
-    });
+    let condition = condition.map(|filter| Condition { sequence: Sequence::ZERO, filter: filter.into() });
     let frame_bytes = publish_prefix_bytes(condition.as_ref()) + bytes;
     if frame_bytes <= limits.frame_bytes {
         return Ok(());

@@ -1,0 +1,7 @@
+//! The whole application on real data.
+//!
+//! Shared data is found through `ARIOSO_SHARED` (default: `../shared` beside the workspace). Where it
+//! is missing these tests fail under `CI` and are counted as left out elsewhere.
+
+mod nmea;
+mod shared;
