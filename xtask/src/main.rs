@@ -14,10 +14,12 @@ usage: cargo xtask COMMAND
   test    every test of the workspace
   sim     the simulator, 200 seeds (release build)
   demo    the demo on a small tree (release build)
+  crash   a real server killed under load; --kills N (20), with --seed N (1)
 
 Examples:
   cargo xtask ci
-  cargo xtask tidy && cargo xtask test";
+  cargo xtask tidy && cargo xtask test
+  cargo xtask crash --kills 100 --seed 7";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -28,6 +30,10 @@ fn main() -> ExitCode {
         ["test"] => steps::test(),
         ["sim"] => steps::sim(),
         ["demo"] => steps::demo(),
+        ["crash", ref options @ ..] => match steps::CrashOptions::read(options) {
+            Some(options) => steps::crash(options),
+            None => Err(format!("crash {}: --kills N and --seed N are wanted, N a number", options.join(" "))),
+        },
         ["--help" | "-h" | "help"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

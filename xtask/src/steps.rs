@@ -13,12 +13,13 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| ".".into(), Path::to_path_buf)
 }
 
-fn run(program: &str, arguments: &[&str]) -> Done {
+fn run(program: &str, arguments: &[&str], variables: &[(&str, String)]) -> Done {
     let shown = format!("{program} {}", arguments.join(" "));
     println!("xtask: {shown}");
     let start = Instant::now();
     let status = Command::new(program)
         .args(arguments)
+        .envs(variables.iter().map(|(name, value)| (name, value)))
         .current_dir(root())
         .status()
         .map_err(|error| format!("{shown}: can't start: {error}"))?;
@@ -27,7 +28,11 @@ fn run(program: &str, arguments: &[&str]) -> Done {
 }
 
 fn cargo(arguments: &[&str]) -> Done {
-    run(&env::var("CARGO").unwrap_or_else(|_| "cargo".into()), arguments)
+    cargo_with(arguments, &[])
+}
+
+fn cargo_with(arguments: &[&str], variables: &[(&str, String)]) -> Done {
+    run(&env::var("CARGO").unwrap_or_else(|_| "cargo".into()), arguments, variables)
 }
 
 /// Everything.
@@ -67,4 +72,35 @@ pub fn sim() -> Done {
 /// The demo, on this repository's own sources.
 pub fn demo() -> Done {
     cargo(&["run", "--release", "--", "demo", "--tree", "."])
+}
+
+/// How often a server is killed, and what decides when.
+pub struct CrashOptions {
+    kills: u64,
+    seed: u64,
+}
+
+impl CrashOptions {
+    /// From pairs of flag and number.
+    pub fn read(mut options: &[&str]) -> Option<CrashOptions> {
+        let mut read = CrashOptions { kills: 20, seed: 1 };
+        while let [flag, number, rest @ ..] = options {
+            let number = number.parse().ok()?;
+            match *flag {
+                "--kills" => read.kills = number,
+                "--seed" => read.seed = number,
+                _ => return None,
+            }
+            options = rest;
+        }
+        options.is_empty().then_some(read)
+    }
+}
+
+/// A real server killed under load, release build.
+pub fn crash(options: CrashOptions) -> Done {
+    let CrashOptions { kills, seed } = options;
+    let variables = [("ARIOSO_KILLS", kills.to_string()), ("ARIOSO_SEED", seed.to_string())];
+    let test = ["test", "--release", "-p", "arioso-cli", "--test", "cli", "crash::", "--", "--nocapture"];
+    cargo_with(&test, &variables)
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arioso::{AckLevel, Bus, Expect, Message, Publisher, Receipt, RecordBlock, Sequence, TopicId};
+use arioso_stream::topic::Topic;
 use serde_json::json;
 
 use crate::args::{Ack, PubArgs};
@@ -24,6 +25,7 @@ const PAYLOAD_BYTES_MAX: u64 = 16 << 20;
 
 /// Publishes.
 pub fn run(arguments: &PubArgs) -> Done {
+    check(arguments)?;
     let bus = connect(&arguments.at)?;
     let fail = failed(&arguments.at, "publishing");
     let publisher = bus.publisher(arguments.publisher.as_deref()).map_err(&fail)?;
@@ -32,6 +34,28 @@ pub fn run(arguments: &PubArgs) -> Done {
         None => one(arguments, &publisher)?,
     }
     close(bus, fail)
+}
+
+/// What can be judged before there is a connection.
+fn check(arguments: &PubArgs) -> Done {
+    for (flag, given) in [("--skip-bad", arguments.skip_bad), ("--ignore-unknown", arguments.ignore_unknown)] {
+        if given && arguments.jsonl.is_none() {
+            return Err(Failure::Use(format!("{flag} is about JSON lines: --jsonl FILE is wanted")));
+        }
+    }
+    if let Some(topic) = &arguments.topic {
+        let publishable = Topic::new(topic).and_then(Topic::check_publishable);
+        publishable.map_err(|error| Failure::Use(error.to_string()))?;
+    }
+    arguments.expect.as_deref().map(expect).transpose().map(drop)
+}
+
+/// The filter and the sequence of `--expect`.
+fn expect(text: &str) -> Result<Expect<'_>, Failure> {
+    let parsed = text.rsplit_once('=').and_then(|(filter, seq)| Some((filter, seq.parse().ok()?)));
+    let wrong = || Failure::Use(format!("--expect {text:?}: FILTER=SEQ is wanted, such as orders/eu/4711=17"));
+    let (filter, newest) = parsed.ok_or_else(wrong)?;
+    Ok(Expect { filter, newest: Sequence(newest) })
 }
 
 fn close(bus: Bus, fail: impl Fn(arioso::Error) -> Failure) -> Done {
@@ -55,15 +79,7 @@ fn one(arguments: &PubArgs, publisher: &Publisher) -> Done {
             bytes
         }
     };
-    let expect = match &arguments.expect {
-        None => None,
-        Some(text) => {
-            let parsed = text.rsplit_once('=').and_then(|(filter, seq)| Some((filter, seq.parse().ok()?)));
-            let wrong = || Failure::Use(format!("--expect {text:?}: FILTER=SEQ is wanted, such as orders/eu/4711=17"));
-            let (filter, newest) = parsed.ok_or_else(wrong)?;
-            Some(Expect { filter, newest: Sequence(newest) })
-        }
-    };
+    let expect = arguments.expect.as_deref().map(expect).transpose()?;
     let message = Message { level: level(arguments.ack), condition: expect, ..Message::new(&payload) };
     let ack = publisher.publish(topic, message).map_err(failed(&arguments.at, &format!("publishing on {topic:?}")))?;
     writeln!(io::stdout(), "{}", json!({ "seq": ack.sequence.0 }))?;
@@ -171,9 +187,7 @@ impl Many<'_> {
         let topic = match self.topics.get(&*parsed.topic) {
             Some(topic) => *topic,
             None => {
-                arioso_stream::topic::Topic::new(&parsed.topic)
-                    .and_then(arioso_stream::topic::Topic::check_publishable)
-                    .map_err(|error| error.to_string())?;
+                Topic::new(&parsed.topic).and_then(Topic::check_publishable).map_err(|error| error.to_string())?;
                 let topic = self.publisher.topic(&parsed.topic).map_err(|error| error.to_string())?;
                 self.topics.insert(parsed.topic.to_string(), topic);
                 topic

@@ -131,7 +131,8 @@ fn ready(addresses: Addresses, recovered: &arioso_journal::local::Recovered) {
     let (listen, http) = (addresses.listen, addresses.http);
     let next = recovered.next_sequence.0;
     tracing::info!(%listen, %http, next_sequence = next, clean = recovered.clean, "ready");
-    let line = json!({ "listen": listen.to_string(), "http": http.to_string(), "next_sequence": next });
+    let clean = recovered.clean || recovered.made;
+    let line = json!({ "listen": listen.to_string(), "http": http.to_string(), "next_sequence": next, "clean": clean });
     let mut out = io::stdout().lock();
     // Whoever does not read it does not need it.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());

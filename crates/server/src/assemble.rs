@@ -101,7 +101,7 @@ pub fn assemble(
         work: Condvar::new(),
         names,
         tip: shared,
-        history: History::new(disk, found.table, found.voids),
+        history: History::new(disk, found.table, found.voids, next),
         hub: Mutex::new(Hub::new(hash_seed)),
         counters: Counters::default(),
         topic_floor: AtomicU32::new(found.topic_floor),

@@ -53,14 +53,22 @@ pub struct History {
     disk: Arc<dyn Disk>,
     table: RwLock<SegmentTable>,
     voids: RwLock<Voids>,
+    /// Numbers below were given before this start, and the table had all of them that are kept from the beginning.
+    started_at: Sequence,
     /// The last used last.
     files: Mutex<VecDeque<OpenFile>>,
 }
 
 impl History {
     /// What a start found.
-    pub fn new(disk: Arc<dyn Disk>, table: SegmentTable, voids: Voids) -> History {
-        History { disk, table: RwLock::new(table), voids: RwLock::new(voids), files: Mutex::new(VecDeque::new()) }
+    pub fn new(disk: Arc<dyn Disk>, table: SegmentTable, voids: Voids, started_at: Sequence) -> History {
+        let (table, voids, files) = (RwLock::new(table), RwLock::new(voids), Mutex::new(VecDeque::new()));
+        History { disk, table, voids, started_at, files }
+    }
+
+    /// The first number of this start: a reader that has read all there is on disk has passed what lies before.
+    pub fn started_at(&self) -> Sequence {
+        self.started_at
     }
 
     /// Looks at the table, or changes it; never together with I/O.

@@ -111,8 +111,9 @@ impl Reader {
                         }
                         HistoryStep::Need(request) => return Step::Need(request),
                         HistoryStep::End => {
-                            // History ends where the tip begins, or the tip has moved on meanwhile.
-                            let next = cursor.next();
+                            // History ends where the tip begins, or the tip has moved on meanwhile. After an unclean stop
+                            // numbers were passed over before this start: nothing lies there.
+                            let next = cursor.next().max(node.history.started_at());
                             if next >= node.tip.first_sequence() {
                                 self.mode = Mode::Tip(Box::new(TipCursor::new(Arc::clone(&node.tip), next)));
                             } else {

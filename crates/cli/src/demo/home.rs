@@ -119,7 +119,12 @@ fn end(server: &Slot) {
 fn remove(path: &Path, keep: bool) {
     if keep {
         eprintln!("arioso: the data directory is kept: {}", path.display());
-    } else if let Err(error) = fs::remove_dir_all(path) {
+        return;
+    }
+    // Under another name first: a bus that still runs in it makes no new files while the old ones are removed.
+    let gone = path.with_extension("gone");
+    let path = if fs::rename(path, &gone).is_ok() { &gone } else { path };
+    if let Err(error) = fs::remove_dir_all(path) {
         eprintln!("arioso: {}: {error}; what is left of the demo's data directory can be removed", path.display());
     }
 }

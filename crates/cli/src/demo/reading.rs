@@ -59,6 +59,7 @@ impl Demo {
         self.say.step("Recover the subtree from disk")?;
         let filter = self.plan.slice.filter();
         let from_disk = read_from_disk(bus);
+        let tip_before = bus.status().map_err(Failure::new)?.tip_first;
         let began = Instant::now();
         let mut checked = Checked::new(Reading::Disk);
         let subscription = bus.subscribe([&*filter], Begin::Start, true).map_err(Failure::new)?;
@@ -81,7 +82,13 @@ impl Demo {
             complete,
             &format!("disk: all {} messages of the subtree, also those of before the kill", count(wanted)),
         )?;
-        self.say.check(read > 0, "disk: it was read from disk")?;
+        // The tip is refilled in the background: what it ever held of the subtree need not be read.
+        let tip_first = tip_before.min(bus.status().map_err(Failure::new)?.tip_first);
+        let (in_tip, _) = self.table().slice(tip_first);
+        if in_tip < wanted {
+            return Ok(self.say.check(read > 0, "disk: it was read from disk")?);
+        }
+        self.say.line("All of it fits the smallest tip there is: nothing had to be read. A larger tree shows more.")?;
         Ok(())
     }
 

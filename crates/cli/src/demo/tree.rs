@@ -20,7 +20,7 @@ pub const PAYLOAD_BYTES_MAX: u64 = 16 << 20;
 /// The first level of every file's topic.
 pub const ROOT_LEVEL: &str = "files";
 /// Directories that are walked at the same time.
-const LANES: usize = 32;
+const LANES: usize = 256;
 /// Names that are told of each kind of file left out.
 const NAMED_MAX: usize = 5;
 

@@ -118,7 +118,7 @@ impl Demo {
             if waiting.len() >= self.unanswered_max() {
                 self.answer(&mut waiting)?;
             }
-            progress.set(sent_bytes);
+            progress.set(goal_bytes * messages / goal.max(1));
         }
         while !waiting.is_empty() {
             self.answer(&mut waiting)?;
