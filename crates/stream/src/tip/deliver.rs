@@ -1,12 +1,20 @@
 //! Turns runs of selected rows into slices: takes out what no reader gets, stops before what is not settled, keeps
 //! within the budget.
+//!
+//! Runs come many at a time. Where each lies is looked up for a block of them before the first is cut out, and a byte of
+//! each is read: the memory then fetches them side by side, and whoever copies the slices finds them in the cache.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::chunk::Chunk;
 use super::{Slice, TipShared, Visible};
 use crate::record::Sequence;
+
+/// Runs looked up at once.
+const RUNS_AT_ONCE: usize = 32;
 
 /// Why a read stops at a slot; what is selected below it has been delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +27,17 @@ pub(super) enum Stop {
     Gone(u64),
 }
 
+/// Adjacent rows that are not in `out` yet.
+#[derive(Default)]
+struct Pending {
+    rows: Range<u32>,
+    /// Where they lie in the chunk.
+    bytes: Range<u32>,
+}
+
 /// Collects what one read delivers.
 pub(super) struct Delivery<'a> {
+    shared: &'a TipShared,
     visible: &'a Visible,
     out: &'a mut Vec<Slice>,
     /// Bytes that may still be delivered.
@@ -30,17 +47,21 @@ pub(super) struct Delivery<'a> {
     last: Sequence,
     chunk: Option<Arc<Chunk>>,
     cuts: Option<Arc<Vec<Range<u32>>>>,
-    /// Adjacent rows of the chunk that are not in `out` yet.
-    run: Range<u32>,
+    /// The piece looked at last, and where it lies in the chunk.
+    piece: Bytes,
+    piece_at: Range<u32>,
+    pending: Pending,
 }
 
 impl<'a> Delivery<'a> {
     pub(super) fn new(
+        shared: &'a TipShared,
         visible: &'a Visible,
         budget_bytes: usize,
         out: &'a mut Vec<Slice>,
     ) -> Delivery<'a> {
         Delivery {
+            shared,
             visible,
             out,
             left: budget_bytes as u64,
@@ -48,41 +69,25 @@ impl<'a> Delivery<'a> {
             last: Sequence::ZERO,
             chunk: None,
             cuts: None,
-            run: 0..0,
+            piece: Bytes::new(),
+            piece_at: 0..0,
+            pending: Pending::default(),
         }
     }
 
     /// Goes on in the chunk that holds a slot; none if it has left the tip.
-    pub(super) fn enter(&mut self, slot: u64, shared: &TipShared) -> Option<Arc<Chunk>> {
+    pub(super) fn enter(&mut self, slot: u64) -> Option<Arc<Chunk>> {
         let held = self.chunk.as_ref();
         let held = held.filter(|c| (c.first_slot..c.end_slot()).contains(&slot));
         if let Some(chunk) = held {
             return Some(chunk.clone());
         }
-        let chunk = shared.chunk_at(slot)?;
+        let chunk = self.shared.chunk_at(slot)?;
         self.flush();
+        self.piece_at = 0..0;
         self.cuts = chunk.cuts();
         self.chunk = Some(chunk.clone());
         Some(chunk)
-    }
-
-    /// Delivers selected slots, behind everything delivered before.
-    pub(super) fn offer_slots(
-        &mut self,
-        slots: Range<u64>,
-        shared: &TipShared,
-    ) -> ControlFlow<Stop> {
-        let mut from = slots.start;
-        while from < slots.end {
-            let Some(chunk) = self.enter(from, shared) else {
-                return ControlFlow::Break(Stop::Gone(from));
-            };
-            let to = slots.end.min(chunk.end_slot());
-            let base = chunk.first_slot;
-            self.offer((from - base) as u32..(to - base) as u32)?;
-            from = to;
-        }
-        ControlFlow::Continue(())
     }
 
     /// Sequence of the last record delivered; zero if there is none.
@@ -95,8 +100,96 @@ impl<'a> Delivery<'a> {
         self.left
     }
 
-    /// Delivers adjacent selected rows of the chunk, behind everything delivered before.
-    pub(super) fn offer(&mut self, rows: Range<u32>) -> ControlFlow<Stop> {
+    /// Delivers selected slots at or above `from`, behind everything delivered before: runs counted from `base`.
+    /// Returns how many of the runs are delivered whole.
+    pub(super) fn offer_runs(
+        &mut self,
+        base: u64,
+        runs: &[Range<u32>],
+        from: u64,
+    ) -> (usize, ControlFlow<Stop>) {
+        let mut at = 0;
+        while let Some(first) = runs.get(at) {
+            let first = base + u64::from(first.start);
+            let Some(chunk) = self.enter(first.max(from)) else {
+                return (at, ControlFlow::Break(Stop::Gone(first.max(from))));
+            };
+            let block = &runs[at..runs.len().min(at + RUNS_AT_ONCE)];
+            let chunk_end = chunk.end_slot();
+            let is_in = |run: &&Range<u32>| base + u64::from(run.end) <= chunk_end;
+            let inside = block.iter().take_while(is_in).count();
+            let (done, flow) = match inside {
+                // It goes on in the next chunk.
+                0 => {
+                    let end = base + u64::from(block[0].end);
+                    (1, self.offer_slots(first.max(from)..end))
+                }
+                _ => self.offer_block(&chunk, base, &block[..inside], from),
+            };
+            if flow.is_break() {
+                return (at + done - 1, flow);
+            }
+            at += done;
+        }
+        (at, ControlFlow::Continue(()))
+    }
+
+    /// Delivers runs that lie in one chunk. Returns how many were begun.
+    fn offer_block(
+        &mut self,
+        chunk: &Chunk,
+        base: u64,
+        block: &[Range<u32>],
+        from: u64,
+    ) -> (usize, ControlFlow<Stop>) {
+        let row = |slot: u32| ((base + u64::from(slot)).max(from) - chunk.first_slot) as u32;
+        let mut bytes = [(0, 0); RUNS_AT_ONCE];
+        for (run, bytes) in block.iter().zip(&mut bytes) {
+            if row(run.start) < row(run.end) {
+                *bytes = (chunk.start(row(run.start)), chunk.end(row(run.end) - 1));
+            }
+        }
+        let looked = bytes[..block.len()].iter().fold(0, |all, (start, _)| {
+            let at = start.wrapping_sub(self.piece_at.start) as usize;
+            all ^ self.piece.get(at).copied().unwrap_or_default()
+        });
+        std::hint::black_box(looked);
+        let end = block.last().map_or(0, |run| base + u64::from(run.end));
+        let is_plain = self.cuts.is_none() && end <= self.visible.settled_slot;
+        for (at, (run, (start, end))) in block.iter().zip(bytes).enumerate() {
+            let rows = row(run.start)..row(run.end);
+            if rows.is_empty() {
+                continue;
+            }
+            if is_plain && u64::from(end - start) <= self.left {
+                self.put(rows, start..end);
+                continue;
+            }
+            let flow = self.offer(rows);
+            if flow.is_break() {
+                return (at + 1, flow);
+            }
+        }
+        (block.len(), ControlFlow::Continue(()))
+    }
+
+    /// Delivers adjacent selected slots, which may lie in several chunks.
+    pub(super) fn offer_slots(&mut self, slots: Range<u64>) -> ControlFlow<Stop> {
+        let mut from = slots.start;
+        while from < slots.end {
+            let Some(chunk) = self.enter(from) else {
+                return ControlFlow::Break(Stop::Gone(from));
+            };
+            let to = slots.end.min(chunk.end_slot());
+            let base = chunk.first_slot;
+            self.offer((from - base) as u32..(to - base) as u32)?;
+            from = to;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Delivers adjacent selected rows of the chunk.
+    fn offer(&mut self, rows: Range<u32>) -> ControlFlow<Stop> {
         let Some(cuts) = self.cuts.clone() else {
             return self.offer_uncut(rows);
         };
@@ -118,10 +211,9 @@ impl<'a> Delivery<'a> {
     }
 
     fn offer_uncut(&mut self, rows: Range<u32>) -> ControlFlow<Stop> {
-        let chunk = self
-            .chunk
-            .clone()
-            .expect("a chunk is entered before rows of it are offered");
+        let Some(chunk) = self.chunk.clone() else {
+            panic!("a chunk is entered before rows of it are offered");
+        };
         let base = chunk.first_slot;
         let slots = base + u64::from(rows.start)..base + u64::from(rows.end);
         let barrier = self.visible.barrier(&slots);
@@ -134,15 +226,7 @@ impl<'a> Delivery<'a> {
             end += 1;
         }
         if rows.start < end {
-            let bytes = u64::from(chunk.end(end - 1) - start);
-            self.left = self.left.saturating_sub(bytes);
-            self.is_first = false;
-            if self.run.end == rows.start && !self.run.is_empty() {
-                self.run.end = end;
-            } else {
-                self.flush();
-                self.run = rows.start..end;
-            }
+            self.put(rows.start..end, start..chunk.end(end - 1));
         }
         match barrier {
             _ if end < to => ControlFlow::Break(Stop::Full(base + u64::from(end))),
@@ -151,23 +235,52 @@ impl<'a> Delivery<'a> {
         }
     }
 
+    #[inline]
+    fn put(&mut self, rows: Range<u32>, bytes: Range<u32>) {
+        self.left = self.left.saturating_sub(u64::from(bytes.end - bytes.start));
+        self.is_first = false;
+        if self.pending.rows.end == rows.start && !self.pending.rows.is_empty() {
+            self.pending.rows.end = rows.end;
+            self.pending.bytes.end = bytes.end;
+        } else {
+            self.flush();
+            self.pending = Pending { rows, bytes };
+        }
+    }
+
     /// Moves what is pending to the slices.
     pub(super) fn flush(&mut self) {
-        let run = std::mem::take(&mut self.run);
+        let Pending {
+            mut rows,
+            mut bytes,
+        } = std::mem::take(&mut self.pending);
         let Some(chunk) = &self.chunk else {
             return;
         };
-        let mut from = run.start;
-        while from < run.end {
-            let (end, bytes) = chunk.slice(from..run.end);
+        while !rows.is_empty() {
+            if !self.piece_at.contains(&bytes.start) {
+                (self.piece, self.piece_at) = chunk.piece_of(rows.start);
+            }
+            // Rows that go on in the next piece are a slice of their own.
+            let (end, to) = match bytes.end <= self.piece_at.end {
+                true => (rows.end, bytes.end),
+                false => {
+                    let to = self.piece_at.end;
+                    (chunk.fitting(rows.clone(), u64::from(to)), to)
+                }
+            };
+            let base = self.piece_at.start;
             self.last = chunk.sequence(end - 1);
             self.out.push(Slice {
-                bytes,
-                records: end - from,
-                first: chunk.sequence(from),
+                bytes: self
+                    .piece
+                    .slice((bytes.start - base) as usize..(to - base) as usize),
+                records: end - rows.start,
+                first: chunk.sequence(rows.start),
                 last: self.last,
             });
-            from = end;
+            rows.start = end;
+            bytes.start = to;
         }
     }
 }

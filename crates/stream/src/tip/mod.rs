@@ -18,11 +18,11 @@ mod chunk;
 mod deliver;
 mod index;
 mod lanes;
+pub mod merge;
 mod nodes;
 mod pool;
 mod read;
 mod runs;
-mod wheel;
 mod writer;
 
 #[cfg(test)]
@@ -41,6 +41,7 @@ use index::Index;
 use lanes::Scratch;
 
 pub use read::{ReadEnd, ReadState, TipCursor, Way};
+pub use runs::Runs;
 pub use writer::TipWriter;
 
 /// Bytes of records a tip holds unless told otherwise.
