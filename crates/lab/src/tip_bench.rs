@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arioso_stream::tip::{
-    PartitionId, ReadState, Selector, Slice, TipConfig, TipCursor, TipShared, TipWriter, Way,
+    PartitionId, ReadState, Selector, TipConfig, TipCursor, TipShared, TipWriter, Way,
 };
 use arioso_stream::{Records, Sequence};
 use bytes::{Bytes, BytesMut};
@@ -298,7 +298,7 @@ fn measure_payload(
         let mut result = [(0, 0, 0); WAYS.len()];
         for _ in 0..args.rounds.max(1) {
             for (at, (_, way)) in WAYS.iter().enumerate() {
-                let mut copy = Vec::with_capacity(args.slice + (1 << 20));
+                let mut copy = BytesMut::with_capacity(args.slice + (1 << 20));
                 let begun = processor_time();
                 result[at] = match way {
                     None => scan_in_place(&filled, &selection, args.slice, &mut copy),
@@ -335,7 +335,7 @@ fn scan_in_place(
     filled: &Filled,
     selection: &Bitmap,
     slice: usize,
-    copy: &mut Vec<u8>,
+    copy: &mut BytesMut,
 ) -> (u64, u64, u64) {
     let (mut messages, mut digest) = (0, Digest::default());
     for batch in &filled.batches {
@@ -373,20 +373,15 @@ fn read(
     selection: &mut Bitmap,
     way: Way,
     slice: usize,
-    copy: &mut Vec<u8>,
+    copy: &mut BytesMut,
 ) -> (u64, u64, u64) {
     let mut cursor = TipCursor::new(filled.shared.clone(), Sequence(1)).go(way);
-    let mut slices: Vec<Slice> = Vec::new();
     let (mut messages, mut tested, mut digest) = (0, 0, Digest::default());
     loop {
-        slices.clear();
-        let end = cursor.read(selection, slice, &mut slices);
         copy.clear();
-        for slice in &slices {
-            copy.extend_from_slice(&slice.bytes);
-            messages += u64::from(slice.records);
-        }
+        let (end, records) = cursor.read_into(selection, slice, copy);
         digest.add(copy);
+        messages += u64::from(records);
         tested += end.tested;
         if end.state != ReadState::More {
             return (messages, tested, digest.0);

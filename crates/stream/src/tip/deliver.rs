@@ -7,7 +7,7 @@
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use super::chunk::Chunk;
 use super::{Slice, TipShared, Visible};
@@ -35,15 +35,23 @@ struct Pending {
     bytes: Range<u32>,
 }
 
+/// Where a read's records go.
+pub(super) enum Out<'a> {
+    /// Cut out of the chunk, uncopied.
+    Slices(&'a mut Vec<Slice>),
+    /// Copied, one behind the other, and counted.
+    Bytes(&'a mut BytesMut, &'a mut u32),
+}
+
 /// Collects what one read delivers.
 pub(super) struct Delivery<'a> {
     shared: &'a TipShared,
     visible: &'a Visible,
-    out: &'a mut Vec<Slice>,
+    out: Out<'a>,
     /// Bytes that may still be delivered.
     left: u64,
     is_first: bool,
-    /// Sequence of the last record in `out`.
+    /// Sequence of the last record that went out.
     last: Sequence,
     chunk: Option<Arc<Chunk>>,
     cuts: Option<Arc<Vec<Range<u32>>>>,
@@ -58,7 +66,7 @@ impl<'a> Delivery<'a> {
         shared: &'a TipShared,
         visible: &'a Visible,
         budget_bytes: usize,
-        out: &'a mut Vec<Slice>,
+        out: Out<'a>,
     ) -> Delivery<'a> {
         Delivery {
             shared,
@@ -270,15 +278,20 @@ impl<'a> Delivery<'a> {
                 }
             };
             let base = self.piece_at.start;
+            let range = (bytes.start - base) as usize..(to - base) as usize;
             self.last = chunk.sequence(end - 1);
-            self.out.push(Slice {
-                bytes: self
-                    .piece
-                    .slice((bytes.start - base) as usize..(to - base) as usize),
-                records: end - rows.start,
-                first: chunk.sequence(rows.start),
-                last: self.last,
-            });
+            match &mut self.out {
+                Out::Slices(slices) => slices.push(Slice {
+                    bytes: self.piece.slice(range),
+                    records: end - rows.start,
+                    first: chunk.sequence(rows.start),
+                    last: self.last,
+                }),
+                Out::Bytes(out, records) => {
+                    out.extend_from_slice(&self.piece[range]);
+                    **records += end - rows.start;
+                }
+            }
             rows.start = end;
             bytes.start = to;
         }

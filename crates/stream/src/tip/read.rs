@@ -4,8 +4,10 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bytes::BytesMut;
+
 use super::chunk::Chunk;
-use super::deliver::{Delivery, Stop};
+use super::deliver::{Delivery, Out, Stop};
 use super::lanes::{Lanes, Order, Scratch};
 use super::{Selector, Slice, TipShared, Visible};
 use crate::record::Sequence;
@@ -106,14 +108,31 @@ impl TipCursor {
         }
     }
 
-    /// Appends what is selected, in order, until the budget is used up or nothing more is to be had. A record over
-    /// the whole budget goes out alone. Every read of a cursor is for the same selection.
+    /// Appends what is selected, in order, until the budget is used up or nothing more is to be had. A record over the
+    /// whole budget goes out alone. Every read of a cursor is for the same selection.
     pub fn read(
         &mut self,
         selector: &mut dyn Selector,
         budget_bytes: usize,
         out: &mut Vec<Slice>,
     ) -> ReadEnd {
+        self.read_out(selector, budget_bytes, Out::Slices(out))
+    }
+
+    /// As [`TipCursor::read`], the records copied one behind the other: where few messages are selected the cheaper way,
+    /// and nothing of the chunks stays in use. Returns how many records there are, too.
+    pub fn read_into(
+        &mut self,
+        selector: &mut dyn Selector,
+        budget_bytes: usize,
+        out: &mut BytesMut,
+    ) -> (ReadEnd, u32) {
+        let mut records = 0;
+        let end = self.read_out(selector, budget_bytes, Out::Bytes(out, &mut records));
+        (end, records)
+    }
+
+    fn read_out(&mut self, selector: &mut dyn Selector, budget_bytes: usize, out: Out) -> ReadEnd {
         let shared = self.shared.clone();
         let visible = shared.visible();
         let (state, tested) = match self.seat(&visible) {
