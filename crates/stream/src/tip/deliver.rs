@@ -2,7 +2,8 @@
 //! within the budget.
 //!
 //! Runs come many at a time. Where each lies is looked up for a block of them before the first is cut out, and a byte of
-//! each is read: the memory then fetches them side by side, and whoever copies the slices finds them in the cache.
+//! each of its cache lines is read: the memory then fetches them side by side, and whoever copies the slices finds them
+//! in the cache.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -14,7 +15,17 @@ use super::{Slice, TipShared, Visible};
 use crate::record::Sequence;
 
 /// Runs looked up at once.
-const RUNS_AT_ONCE: usize = 32;
+const RUNS_AT_ONCE: usize = 64;
+
+/// What memory fetches at once.
+const LINE_BYTES: usize = 64;
+/// Of a longer run the beginning is looked at only: the memory foresees the rest.
+const LOOK_BYTES_MAX: u32 = 512;
+
+/// Runs closer together than this need no look ahead: the memory foresees them.
+const SPACING_MIN: usize = 128;
+/// The first cache has 32 KiB.
+const LOOK_AHEAD_BYTES: u32 = 8 << 10;
 
 /// Why a read stops at a slot; what is selected below it has been delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +62,8 @@ pub(super) struct Delivery<'a> {
     /// Bytes that may still be delivered.
     left: u64,
     is_first: bool,
-    /// Sequence of the last record that went out.
+    /// The last row that went out, plus one, and the sequence of the last record of the chunks before.
+    last_row: u32,
     last: Sequence,
     chunk: Option<Arc<Chunk>>,
     cuts: Option<Arc<Vec<Range<u32>>>>,
@@ -74,6 +86,7 @@ impl<'a> Delivery<'a> {
             out,
             left: budget_bytes as u64,
             is_first: true,
+            last_row: 0,
             last: Sequence::ZERO,
             chunk: None,
             cuts: None,
@@ -91,15 +104,20 @@ impl<'a> Delivery<'a> {
             return Some(chunk.clone());
         }
         let chunk = self.shared.chunk_at(slot)?;
-        self.flush();
+        self.finish();
         self.piece_at = 0..0;
         self.cuts = chunk.cuts();
         self.chunk = Some(chunk.clone());
         Some(chunk)
     }
 
-    /// Sequence of the last record delivered; zero if there is none.
-    pub(super) fn last(&self) -> Sequence {
+    /// Lets everything out that is pending. Returns the sequence of the last record delivered; zero if there is none.
+    pub(super) fn finish(&mut self) -> Sequence {
+        self.flush();
+        let row = std::mem::take(&mut self.last_row);
+        if let (Some(chunk), Some(row)) = (&self.chunk, row.checked_sub(1)) {
+            self.last = chunk.sequence(row);
+        }
         self.last
     }
 
@@ -151,26 +169,28 @@ impl<'a> Delivery<'a> {
         from: u64,
     ) -> (usize, ControlFlow<Stop>) {
         let row = |slot: u32| ((base + u64::from(slot)).max(from) - chunk.first_slot) as u32;
+        let mut rows = [const { 0..0 }; RUNS_AT_ONCE];
         let mut bytes = [(0, 0); RUNS_AT_ONCE];
-        for (run, bytes) in block.iter().zip(&mut bytes) {
-            if row(run.start) < row(run.end) {
-                *bytes = (chunk.start(row(run.start)), chunk.end(row(run.end) - 1));
+        for (at, run) in block.iter().enumerate() {
+            rows[at] = row(run.start)..row(run.end);
+            if !rows[at].is_empty() {
+                bytes[at] = (chunk.start(rows[at].start), chunk.end(rows[at].end - 1));
             }
         }
-        let looked = bytes[..block.len()].iter().fold(0, |all, (start, _)| {
-            let at = start.wrapping_sub(self.piece_at.start) as usize;
-            all ^ self.piece.get(at).copied().unwrap_or_default()
-        });
-        std::hint::black_box(looked);
+        let (rows, bytes) = (&rows[..block.len()], &bytes[..block.len()]);
         let end = block.last().map_or(0, |run| base + u64::from(run.end));
         let is_plain = self.cuts.is_none() && end <= self.visible.settled_slot;
-        for (at, (run, (start, end))) in block.iter().zip(bytes).enumerate() {
-            let rows = row(run.start)..row(run.end);
+        let mut looked_to = 0;
+        for (at, (rows, (start, end))) in rows.iter().zip(bytes).enumerate() {
+            if at == looked_to {
+                looked_to = self.look_ahead(chunk, rows.start, at, bytes);
+            }
             if rows.is_empty() {
                 continue;
             }
+            let rows = rows.clone();
             if is_plain && u64::from(end - start) <= self.left {
-                self.put(rows, start..end);
+                self.put(rows, *start..*end);
                 continue;
             }
             let flow = self.offer(rows);
@@ -179,6 +199,37 @@ impl<'a> Delivery<'a> {
             }
         }
         (block.len(), ControlFlow::Continue(()))
+    }
+
+    /// Reads a byte of each cache line of what lies at `bytes[at..]`, as much as the first cache holds beside what it is
+    /// copied to; the first of it is a row's. Returns where that ends.
+    fn look_ahead(&mut self, chunk: &Chunk, row: u32, at: usize, bytes: &[(u32, u32)]) -> usize {
+        let mut to = at;
+        let mut sum = 0;
+        while to < bytes.len() && sum < LOOK_AHEAD_BYTES {
+            sum += (bytes[to].1 - bytes[to].0).min(LOOK_BYTES_MAX) + LINE_BYTES as u32;
+            to += 1;
+        }
+        let span = bytes[to - 1].1.saturating_sub(bytes[at].0) as usize;
+        if span < (to - at) * SPACING_MIN {
+            return to;
+        }
+        if !self.piece_at.contains(&bytes[at].0) {
+            (self.piece, self.piece_at) = chunk.piece_of(row);
+        }
+        let mut looked = 0;
+        for (start, end) in &bytes[at..to] {
+            // What lies in the next piece is not looked at.
+            let begins = start.wrapping_sub(self.piece_at.start) as usize;
+            let ends = begins.saturating_add((end - start).min(LOOK_BYTES_MAX) as usize);
+            let lines = self.piece.get(begins..ends).unwrap_or_default();
+            looked ^= lines
+                .iter()
+                .step_by(LINE_BYTES)
+                .fold(0, |all, byte| all ^ byte);
+        }
+        std::hint::black_box(looked);
+        to
     }
 
     /// Delivers adjacent selected slots, which may lie in several chunks.
@@ -256,44 +307,59 @@ impl<'a> Delivery<'a> {
         }
     }
 
-    /// Moves what is pending to the slices.
-    pub(super) fn flush(&mut self) {
-        let Pending {
-            mut rows,
-            mut bytes,
-        } = std::mem::take(&mut self.pending);
-        let Some(chunk) = &self.chunk else {
+    /// Lets out what is pending.
+    #[inline]
+    fn flush(&mut self) {
+        let Pending { rows, bytes } = std::mem::take(&mut self.pending);
+        if rows.is_empty() {
+            return;
+        }
+        let is_here = self.piece_at.start <= bytes.start && bytes.end <= self.piece_at.end;
+        match is_here {
+            true => self.let_out(rows, bytes),
+            false => self.let_out_by_piece(rows, bytes),
+        }
+    }
+
+    /// Rows of another piece, or of several: each piece's are a slice.
+    fn let_out_by_piece(&mut self, mut rows: Range<u32>, mut bytes: Range<u32>) {
+        let Some(chunk) = self.chunk.clone() else {
             return;
         };
         while !rows.is_empty() {
-            if !self.piece_at.contains(&bytes.start) {
-                (self.piece, self.piece_at) = chunk.piece_of(rows.start);
-            }
-            // Rows that go on in the next piece are a slice of their own.
-            let (end, to) = match bytes.end <= self.piece_at.end {
-                true => (rows.end, bytes.end),
-                false => {
-                    let to = self.piece_at.end;
-                    (chunk.fitting(rows.clone(), u64::from(to)), to)
-                }
+            (self.piece, self.piece_at) = chunk.piece_of(rows.start);
+            let to = bytes.end.min(self.piece_at.end);
+            let end = match to == bytes.end {
+                true => rows.end,
+                false => chunk.fitting(rows.clone(), u64::from(to)),
             };
-            let base = self.piece_at.start;
-            let range = (bytes.start - base) as usize..(to - base) as usize;
-            self.last = chunk.sequence(end - 1);
-            match &mut self.out {
-                Out::Slices(slices) => slices.push(Slice {
-                    bytes: self.piece.slice(range),
-                    records: end - rows.start,
-                    first: chunk.sequence(rows.start),
-                    last: self.last,
-                }),
-                Out::Bytes(out, records) => {
-                    out.extend_from_slice(&self.piece[range]);
-                    **records += end - rows.start;
-                }
-            }
+            self.let_out(rows.start..end, bytes.start..to);
             rows.start = end;
             bytes.start = to;
+        }
+    }
+
+    #[inline]
+    fn let_out(&mut self, rows: Range<u32>, bytes: Range<u32>) {
+        let base = self.piece_at.start;
+        let range = (bytes.start - base) as usize..(bytes.end - base) as usize;
+        self.last_row = rows.end;
+        match &mut self.out {
+            Out::Bytes(out, records) => {
+                out.extend_from_slice(&self.piece[range]);
+                **records += rows.end - rows.start;
+            }
+            Out::Slices(slices) => {
+                let Some(chunk) = &self.chunk else {
+                    return;
+                };
+                slices.push(Slice {
+                    bytes: self.piece.slice(range),
+                    records: rows.end - rows.start,
+                    first: chunk.sequence(rows.start),
+                    last: chunk.sequence(rows.end - 1),
+                });
+            }
         }
     }
 }

@@ -282,8 +282,11 @@ impl Lanes {
         ((entries * step as u64) as f64 / all as f64).min(1.0)
     }
 
-    /// Forgets what lies ahead: the reader goes on another way. The places stay.
+    /// Forgets what lies ahead: the reader goes on another way. The places stay, unless they are ahead of the reader.
     pub(super) fn leave(&mut self) {
+        if !self.rest.is_empty() {
+            self.ats.fill(0);
+        }
         self.known_to = 0;
         self.gathered_to = 0;
         self.rest.clear();

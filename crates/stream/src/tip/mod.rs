@@ -26,6 +26,8 @@ mod runs;
 mod writer;
 
 #[cfg(test)]
+mod index_tests;
+#[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;

@@ -147,8 +147,7 @@ impl TipCursor {
                     taken: 0,
                 };
                 let (slot, state) = self.read_on(slot, &mut read, &mut scratch);
-                read.delivery.flush();
-                let delivered = read.delivery.last();
+                let delivered = read.delivery.finish();
                 let (scanned, taken) = (read.scanned, read.taken);
                 shared.return_scratch(scratch);
                 self.lanes.shrink();
