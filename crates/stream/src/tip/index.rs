@@ -555,6 +555,10 @@ impl IndexWriter {
         }
         let number = self.owners.len() as u32 + 1;
         self.index.nodes.make(number)?;
+        if self.owners.len() == self.owners.capacity() {
+            // An eighth at a time: doubling would leave half of it empty.
+            self.owners.reserve_exact((self.owners.len() / 8).max(256));
+        }
         self.owners.push(owner);
         Some(number)
     }

@@ -232,3 +232,88 @@ fn the_choice_between_index_and_scan_tests_little_and_keeps_the_order() {
         "{tested} tested: rows were tested more than once"
     );
 }
+
+/// Wants the first topic of every partition, and lets the writer go on in the middle of a look at the index.
+struct Meddling<'a> {
+    writer: &'a mut TipWriter,
+    next: u64,
+    /// Tests until the writer goes on; none: it went on.
+    fuse: Option<u32>,
+}
+
+impl Meddling<'_> {
+    fn wants(topic: u32) -> bool {
+        topic % 100 == 1
+    }
+}
+
+impl Selector for Meddling<'_> {
+    fn selects(&mut self, topic: u32) -> bool {
+        if self.fuse == Some(0) {
+            self.fuse = None;
+            // Everything held leaves, and the memory goes to other nodes' entries.
+            let drawn = (0..40_000).map(|n| 1 + (n * 7 % 40) * 100 + n % 3);
+            feed(self.writer, &mut self.next, drawn);
+        }
+        self.fuse = self.fuse.map(|fuse| fuse - 1);
+        Meddling::wants(topic)
+    }
+
+    fn everything(&self) -> bool {
+        false
+    }
+
+    fn partitions(&mut self, from_count: u32, out: &mut Vec<PartitionId>) -> u32 {
+        out.extend((from_count..40).map(PartitionId));
+        40
+    }
+
+    fn exact_topics(&self) -> Option<&[u32]> {
+        None
+    }
+}
+
+#[test]
+fn memory_taken_back_under_a_readers_eyes_never_reads_as_its_own() {
+    for fuse in [0, 1, 63, 64, 500] {
+        let (mut writer, shared) = TipWriter::new(TipConfig {
+            bytes: 512 << 10,
+            chunk_bytes: 64 << 10,
+            ..TipConfig::default()
+        });
+        let mut next = 1;
+        // Every fourth message is one of those wanted, the rest of each partition is not.
+        let topics: Vec<u32> = scrambled(12_000)
+            .map(|n| 1 + (n % 40) as u32 * 100 + (n >> 20) as u32 % 4)
+            .collect();
+        feed(&mut writer, &mut next, topics.iter().copied());
+        let mut selector = Meddling {
+            writer: &mut writer,
+            next,
+            fuse: Some(fuse),
+        };
+        let mut cursor = TipCursor::new(shared.clone(), Sequence(1)).go(Way::Index);
+        let mut delivered = Vec::new();
+        let end = loop {
+            let mut slices = Vec::new();
+            let end = cursor.read(&mut selector, 1 << 20, &mut slices);
+            for slice in &slices {
+                for record in crate::record::Records::new(&slice.bytes) {
+                    delivered.push(record.unwrap().sequence().0);
+                }
+            }
+            if end.state != ReadState::More {
+                break end;
+            }
+        };
+        assert!(
+            matches!(end.state, ReadState::FellOff(_)),
+            "{end:?} after {fuse} tests"
+        );
+        // What was delivered before it fell off is what was wanted up to the mark, no more and no less.
+        let wanted: Vec<u64> = (1..=end.through.0)
+            .filter(|sequence| Meddling::wants(topics[*sequence as usize - 1]))
+            .collect();
+        assert_eq!(delivered, wanted, "after {fuse} tests");
+    }
+}

@@ -410,7 +410,8 @@ impl Lanes {
             look,
             from,
             to,
-            in_set: is_dense && width <= SET_SLOTS_MAX,
+            // A lane by itself is in order.
+            in_set: is_dense && width <= SET_SLOTS_MAX && self.keys.len() > 1,
             lanes: 0,
             gathered: Gathered::default(),
         };
