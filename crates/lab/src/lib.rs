@@ -3,6 +3,8 @@
 //! It measures; it decides nothing. The plans come from the planners and lenses of `arioso-store`.
 
 pub mod bench;
+pub mod merge_bench;
+pub mod tip_bench;
 
 mod options;
 mod page;
@@ -15,6 +17,13 @@ pub use bench::Bench;
 pub use options::{LabArgs, LabOptions, run};
 
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// What this thread has used of a processor: others on the machine do not count.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
 
 /// Why the lab can't show anything.
 #[derive(Debug, thiserror::Error)]

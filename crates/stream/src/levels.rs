@@ -30,13 +30,7 @@ pub(crate) struct Levels {
 
 impl Levels {
     pub(crate) fn new(hash: FixedState) -> Levels {
-        Levels {
-            hash,
-            chunks: Vec::new(),
-            places: Paged::new(),
-            index: Index::new(SHARDS_LARGE),
-            text_bytes: 0,
-        }
+        Levels { hash, chunks: Vec::new(), places: Paged::new(), index: Index::new(SHARDS_LARGE), text_bytes: 0 }
     }
 
     pub(crate) fn len(&self) -> u32 {
@@ -53,11 +47,7 @@ impl Levels {
     }
 
     pub(crate) fn find(&self, level: &str) -> Option<LevelId> {
-        self.index
-            .find(self.hash.hash_one(level), |number| {
-                self.text(LevelId(number)) == level
-            })
-            .map(LevelId)
+        self.index.find(self.hash.hash_one(level), |number| self.text(LevelId(number)) == level).map(LevelId)
     }
 
     /// Finds a level or adds it. The caller has seen to it that there is room.
@@ -66,11 +56,7 @@ impl Levels {
             return known;
         }
         // A place is always inside its chunk, also that of an empty level.
-        if self
-            .chunks
-            .last()
-            .is_none_or(|chunk| chunk.len() + level.len() >= CHUNK_BYTES)
-        {
+        if self.chunks.last().is_none_or(|chunk| chunk.len() + level.len() >= CHUNK_BYTES) {
             if let Some(last) = self.chunks.last_mut() {
                 last.shrink_to_fit();
                 self.text_bytes += (CHUNK_BYTES - last.len()) as u64;
@@ -80,29 +66,17 @@ impl Levels {
         let number = self.chunks.len() - 1;
         let chunk = &mut self.chunks[number];
         assert!(number < 1 << (32 - CHUNK_BITS), "level text is full");
-        let id = self
-            .places
-            .push((number as u32) << CHUNK_BITS | chunk.len() as u32);
+        let id = self.places.push((number as u32) << CHUNK_BITS | chunk.len() as u32);
         chunk.push_str(level);
         self.text_bytes += level.len() as u64;
-        let Levels {
-            hash,
-            chunks,
-            places,
-            index,
-            ..
-        } = self;
-        index.insert(hash.hash_one(level), id, |number| {
-            hash.hash_one(text(chunks, places, number))
-        });
+        let Levels { hash, chunks, places, index, .. } = self;
+        index.insert(hash.hash_one(level), id, |number| hash.hash_one(text(chunks, places, number)));
         LevelId(id)
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
         let text: usize = self.chunks.iter().map(String::capacity).sum();
-        text + self.chunks.capacity() * size_of::<String>()
-            + self.places.memory_bytes()
-            + self.index.memory_bytes()
+        text + self.chunks.capacity() * size_of::<String>() + self.places.memory_bytes() + self.index.memory_bytes()
     }
 }
 
@@ -126,11 +100,7 @@ mod tests {
         let mut levels = Levels::new(FixedState::with_seed(1));
         let long = "ü".repeat(400);
         let text = |number: u32| {
-            if number == 700 {
-                String::new()
-            } else {
-                format!("{long}{number}")
-            }
+            if number == 700 { String::new() } else { format!("{long}{number}") }
         };
         for number in 0..4_000 {
             assert_eq!(levels.find(&text(number)), None);

@@ -119,6 +119,10 @@ pub enum Bench {
         after_help = "Examples:\n  arioso bench topics\n  arioso bench topics --topics 1000000 --messages 10000000"
     )]
     Topics(topics::TopicsArgs),
+    /// Merging many rows of positions: every implementation, in slices with stop and resume
+    Merge(crate::merge_bench::Args),
+    /// Reading a slice of the tip: CPU, index memory, entries tested, against an honest linear scan
+    Tip(crate::tip_bench::Args),
     /// For a runner that measures other systems too: publishes its data set
     #[command(hide = true)]
     PeerLoad(peers::PeerLoadArgs),
@@ -133,16 +137,25 @@ pub enum Bench {
 impl Bench {
     /// Runs it and prints what it found.
     pub fn run(&self) -> Result<()> {
-        let report = self.report()?;
-        report.print().or_else(|error| {
+        let mut out = std::io::stdout().lock();
+        let printed = match self {
+            Bench::Merge(arguments) => crate::merge_bench::run(arguments, &mut out),
+            Bench::Tip(arguments) => crate::tip_bench::run(arguments, &mut out),
+            bench => {
+                drop(out);
+                bench.report()?.print()
+            }
+        };
+        printed.or_else(|error| {
             let quiet = error.kind() == std::io::ErrorKind::BrokenPipe;
             if quiet { Ok(()) } else { Err(io("standard output")(error)) }
         })
     }
 
-    /// Runs it.
+    /// Runs it; the benches of merge and tip print by themselves.
     pub fn report(&self) -> Result<Report> {
         match self {
+            Bench::Merge(_) | Bench::Tip(_) => Err(Error::Use("this bench has no report: it prints as it goes".into())),
             Bench::Publish(arguments) => publish::run(arguments),
             Bench::Replay(arguments) => replay::run(arguments),
             Bench::Replies(arguments) => replies::run(arguments),

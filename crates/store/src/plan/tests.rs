@@ -308,15 +308,9 @@ fn what_nobody_reads_is_packed_up_to_the_largest_size() {
     let tree = tree(&volumes);
     let demand = Demand::recorded(&tree, [(&b"t/00"[..], 1)]).unwrap();
     for aim in [Aim::WastedSum, Aim::WastedWorst, Aim::RatioWorst] {
-        let budget = Budget {
-            store_bytes_max: 300,
-            ..Budget::stores(20)
-        };
+        let budget = Budget { store_bytes_max: 300, ..Budget::stores(20) };
         let plan = Adaptive { aim }.plan(&tree, &demand, &budget).unwrap();
-        assert!(
-            plan.stores().iter().all(|store| store.bytes <= 300),
-            "{aim:?}"
-        );
+        assert!(plan.stores().iter().all(|store| store.bytes <= 300), "{aim:?}");
         assert_eq!(Reads::new(&tree, &plan).lens(&demand).wasted, 0, "{aim:?}");
     }
 }
@@ -406,9 +400,7 @@ fn the_parts_of_small_nodes_are_packed_exactly_for_the_worst_case() {
     ]);
     let demand = Demand::subtrees(&tree);
     let aim = Aim::WastedWorst;
-    let plan = Adaptive { aim }
-        .plan(&tree, &demand, &Budget::stores(9))
-        .unwrap();
+    let plan = Adaptive { aim }.plan(&tree, &demand, &Budget::stores(9)).unwrap();
     assert_eq!(Reads::new(&tree, &plan).lens(&demand).wasted_worst.value, 1);
 }
 

@@ -391,14 +391,11 @@ impl Chunk {
         found.expect("every row lies in a piece")
     }
 
-    /// The bytes of adjacent rows, as far as they lie in one piece: the index after them and the bytes.
-    pub(super) fn slice(&self, indexes: Range<u32>) -> (u32, Bytes) {
-        let piece = self.piece(indexes.start);
-        let piece_end = piece.start as usize + piece.bytes.len();
-        let end = self.fitting(indexes.clone(), piece_end as u64);
-        let from = (self.start(indexes.start) - piece.start) as usize;
-        let to = (self.end(end - 1) - piece.start) as usize;
-        (end, piece.bytes.slice(from..to))
+    /// The piece a row lies in, and where that lies in the chunk.
+    pub(super) fn piece_of(&self, index: u32) -> (Bytes, Range<u32>) {
+        let piece = self.piece(index);
+        let end = piece.start + piece.bytes.len() as u32;
+        (piece.bytes.clone(), piece.start..end)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! partition or topic ──▶ node ──▶ cell ──▶ cell ──▶ cell        entry = slot, topic (8 bytes)
-//!                                 e e e →  e e e →  e e . .     the last word of a cell becomes the link
+//!                                 e e e →  e e e →  e e . .     the last word of a cell is for the link
 //! ```
 //!
 //! A node starts as a partition. One that holds more than its share of the tip splits: new messages go to a node for
@@ -89,24 +89,13 @@ pub(super) fn ahead(slot: u32, base: u64) -> i32 {
     slot.wrapping_sub(base as u32) as i32
 }
 
-/// A reader's place in one node's chain: 16 bytes, kept between reads.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct NodeAt {
-    pub(super) key: Key,
+/// A reader's place in one node's chain.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Place {
     /// An entry the reader has seen: the next one wanted, or the last one passed. Zero: none yet.
     pub(super) at: Address,
     /// That entry's slot.
     pub(super) slot: u32,
-    /// The next node waiting for the same stretch, plus one.
-    pub(super) next: u32,
-}
-
-const _: () = assert!(size_of::<NodeAt>() == 16);
-
-impl NodeAt {
-    pub(super) fn new(key: Key) -> NodeAt {
-        NodeAt { key, at: 0, slot: 0, next: 0 }
-    }
 }
 
 /// The version changed: what was looked at may have been taken back.
@@ -179,9 +168,14 @@ impl Index {
     }
 
     /// Moves a place to the node's first entry at or above `slot`: true. To its last one if there is none: false.
-    pub(super) fn seat(&self, place: &mut NodeAt, slot: u64, look: Look) -> Result<bool, Changed> {
-        if place.at == 0 || ahead(place.slot, look.oldest) < 0 {
-            let Some(node) = self.nodes.get(self.number(place.key)) else {
+    pub(super) fn seat(&self, key: Key, place: &mut Place, slot: u64, look: Look) -> Result<bool, Changed> {
+        let is_known = place.at != 0 && ahead(place.slot, look.oldest) >= 0;
+        if is_known && ahead(place.slot, slot) >= 0 {
+            // It is the first at or above where the reader was, and the reader has not passed it.
+            return Ok(true);
+        }
+        if !is_known {
+            let Some(node) = self.nodes.get(self.number(key)) else {
                 place.at = 0;
                 return Ok(false);
             };
@@ -195,7 +189,7 @@ impl Index {
     }
 
     /// From `place.at` on along the chain.
-    fn skip(&self, place: &mut NodeAt, slot: u64, look: Look) -> Result<bool, Changed> {
+    fn skip(&self, place: &mut Place, slot: u64, look: Look) -> Result<bool, Changed> {
         let behind = |word: u64| topic_of(word) != CONTROL_TOPIC && ahead(slot_of(word), slot) < 0;
         loop {
             let words = self.blocks.cell_from(place.at);
@@ -204,52 +198,51 @@ impl Index {
                 return Ok(false);
             };
             let last = last.load(Ordering::Acquire);
-            let is_link = topic_of(last) == CONTROL_TOPIC && last != 0;
-            let before_link = words.len().checked_sub(2).map(|at| words[at].load(Ordering::Relaxed));
-            if is_link && before_link.is_none_or(behind) {
+            let newest = words.len().checked_sub(2).map(|at| words[at].load(Ordering::Acquire));
+            if last != 0 && newest.is_some_and(behind) {
                 place.at = slot_of(last);
                 self.holds(look)?;
                 continue;
             }
             let found = words.partition_point(|word| behind(word.load(Ordering::Acquire)));
             let word = words.get(found).map_or(0, |word| word.load(Ordering::Acquire));
-            if word == 0 {
-                // The chain ends here; what was seen last is the word before. A cell just made has none.
-                let Some(seen) = found.checked_sub(1) else {
-                    place.at = 0;
-                    return Ok(false);
-                };
-                place.at += seen as Address;
-                place.slot = slot_of(words[seen].load(Ordering::Relaxed));
-                return Ok(false);
-            }
-            place.at += found as Address;
-            if topic_of(word) == CONTROL_TOPIC {
+            if topic_of(word) == CONTROL_TOPIC && word != 0 {
                 place.at = slot_of(word);
                 self.holds(look)?;
                 continue;
             }
-            place.slot = slot_of(word);
-            return Ok(true);
+            if word != 0 {
+                place.at += found as Address;
+                place.slot = slot_of(word);
+                return Ok(true);
+            }
+            // The chain ends here; what was seen last is the word before. A cell just made has none.
+            let Some(seen) = found.checked_sub(1) else {
+                place.at = 0;
+                return Ok(false);
+            };
+            place.at += seen as Address;
+            place.slot = slot_of(words[seen].load(Ordering::Relaxed));
+            return Ok(false);
         }
     }
 
     /// Hands every entry below `limit` to `taken`, from a seated place on, and moves the place to the entry after them:
     /// true. To the last one if the chain ends: false.
+    #[inline]
     pub(super) fn take(
         &self,
-        place: &mut NodeAt,
+        place: &mut Place,
         limit: u64,
         look: Look,
         mut taken: impl FnMut(u64),
     ) -> Result<bool, Changed> {
         loop {
-            let words = self.blocks.cell_from(place.at);
-            let mut next = 0;
-            for (at, word) in (place.at..).zip(words) {
+            let mut link = 0;
+            for (at, word) in (place.at..).zip(self.blocks.words_from(place.at)) {
                 let word = word.load(Ordering::Acquire);
                 if topic_of(word) == CONTROL_TOPIC {
-                    next = slot_of(word);
+                    link = slot_of(word);
                     break;
                 }
                 place.at = at;
@@ -259,11 +252,36 @@ impl Index {
                 }
                 taken(word);
             }
-            if next == 0 {
+            if link == 0 {
                 return Ok(false);
             }
-            place.at = next;
+            place.at = link;
             self.holds(look)?;
+        }
+    }
+
+    /// The word at an address: asking for many of them first lets the memory fetch them side by side.
+    #[inline]
+    pub(super) fn peek(&self, at: Address) -> u64 {
+        let word = self.blocks.words_from(at).first();
+        word.map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
+    /// Moves a place from its entry to the next one: true, or there is none yet: false. For merging lane against lane
+    /// while nothing is evicted.
+    pub(super) fn step(&self, place: &mut Place) -> bool {
+        let mut at = place.at + 1;
+        loop {
+            let word = self.peek(at);
+            if topic_of(word) != CONTROL_TOPIC {
+                place.at = at;
+                place.slot = slot_of(word);
+                return true;
+            }
+            if word == 0 {
+                return false;
+            }
+            at = slot_of(word);
         }
     }
 
@@ -284,8 +302,8 @@ impl Index {
         let Some(node) = self.nodes.get(self.directories.get(partition.0)) else {
             return Ok(0);
         };
-        let mut place = NodeAt::new(Key::partition(partition));
-        place.at = if seen == 0 { node.first() } else { seen };
+        let at = if seen == 0 { node.first() } else { seen };
+        let mut place = Place { at, slot: 0 };
         if place.at == 0 {
             return Ok(0);
         }
@@ -507,6 +525,10 @@ impl IndexWriter {
         }
         let number = self.owners.len() as u32 + 1;
         self.index.nodes.make(number)?;
+        if self.owners.len() == self.owners.capacity() {
+            // An eighth at a time: doubling would leave half of it empty.
+            self.owners.reserve_exact((self.owners.len() / 8).max(256));
+        }
         self.owners.push(owner);
         Some(number)
     }
@@ -518,32 +540,25 @@ impl IndexWriter {
         };
         let owner = &mut self.owners[number as usize - 1];
         let last = node.last.load(Ordering::Relaxed);
-        let words = self.index.blocks.cell_from(last);
-        if let Some(free) = words.get(owner.tail_words as usize) {
+        let words = self.index.blocks.words_from(last);
+        // The cell's last word is the link's.
+        if last != 0 && owner.tail_words + 1 < 1 << owner.cell_shift {
+            words[owner.tail_words as usize].store(word, Ordering::Release);
             owner.tail_words += 1;
-            free.store(word, Ordering::Release);
             return true;
         }
         let cell_shift = cell_shift_for(length);
         let Some(cell) = self.pool.take(cell_shift) else {
             return false;
         };
-        let fresh = self.index.blocks.cell_from(cell);
-        owner.cell_shift = cell_shift;
-        let Some(full) = words.last() else {
-            // A directory's first cell.
-            fresh[0].store(word, Ordering::Release);
-            owner.tail_words = 1;
-            node.first.store(cell, Ordering::Release);
-            node.last.store(cell, Ordering::Release);
-            return true;
-        };
-        // The word that becomes the link moves on first: a reader finds it here or there.
-        fresh[0].store(full.load(Ordering::Relaxed), Ordering::Relaxed);
-        fresh[1].store(word, Ordering::Relaxed);
-        owner.tail_words = 2;
-        full.store(link(cell), Ordering::Release);
+        self.index.blocks.words_from(cell)[0].store(word, Ordering::Release);
+        match last {
+            0 => node.first.store(cell, Ordering::Release),
+            _ => words[owner.tail_words as usize].store(link(cell), Ordering::Release),
+        }
         node.last.store(cell, Ordering::Release);
+        owner.cell_shift = cell_shift;
+        owner.tail_words = 1;
         true
     }
 
@@ -606,16 +621,11 @@ impl IndexWriter {
             let (first, last) = (node_load(&node.first), node_load(&node.last));
             let words = index.blocks.cell_from(first);
             let owner = self.owners[number as usize - 1];
-            let (entries, next) = match first == last {
-                true => (owner.tail_words as usize, 0),
-                false => (words.len() - 1, slot_of(node_word(words, words.len() - 1))),
+            let entries = match first == last {
+                true => owner.tail_words as usize,
+                false => words.len() - 1,
             };
-            // A reader's place may be at the word that became the link: the cell lives as long as the entry that was
-            // there, which is the first of the next cell.
-            let newest = match next {
-                0 => slot_of(node_word(words, entries - 1)),
-                next => slot_of(node_word(index.blocks.cell_from(next), 0)),
-            };
+            let newest = slot_of(words[entries - 1].load(Ordering::Relaxed));
             if ahead(newest, oldest) >= 0 {
                 self.make_due(number, newest);
                 return;
@@ -628,6 +638,7 @@ impl IndexWriter {
                 self.drop_node(number, owner);
                 return;
             }
+            let next = slot_of(words[entries].load(Ordering::Relaxed));
             node.first.store(next, Ordering::Release);
         }
     }
@@ -661,6 +672,7 @@ impl IndexWriter {
             for word in self.index.blocks.cell_from(cell) {
                 let word = word.load(Ordering::Relaxed);
                 match topic_of(word) {
+                    CONTROL_TOPIC if word == 0 => {}
                     CONTROL_TOPIC => next = slot_of(word),
                     topic => {
                         self.index.topics.set(topic, 0);
@@ -675,10 +687,6 @@ impl IndexWriter {
 
 fn node_load(address: &std::sync::atomic::AtomicU32) -> Address {
     address.load(Ordering::Relaxed)
-}
-
-fn node_word(words: &[AtomicU64], at: usize) -> u64 {
-    words[at].load(Ordering::Relaxed)
 }
 
 /// Words of the next cell for a chain of this length: about an eighth of it, so that the empty end and the evicted

@@ -18,13 +18,15 @@ mod chunk;
 mod deliver;
 mod index;
 mod lanes;
+pub mod merge;
 mod nodes;
 mod pool;
 mod read;
 mod runs;
-mod wheel;
 mod writer;
 
+#[cfg(test)]
+mod index_tests;
 #[cfg(test)]
 mod tests;
 
@@ -41,6 +43,7 @@ use index::Index;
 use lanes::Scratch;
 
 pub use read::{ReadEnd, ReadState, TipCursor, Way};
+pub use runs::Runs;
 pub use writer::TipWriter;
 
 /// Bytes of records a tip holds unless told otherwise.

@@ -29,9 +29,11 @@ const FREE_WORDS: usize = CELLS_MAX / 64;
 /// Where a word is: block and place in it. Zero is nowhere.
 pub(super) type Address = u32;
 
+type Block = Box<[AtomicU64; BLOCK_WORDS]>;
+
 /// The blocks as readers see them. Memory once allocated stays.
 pub(super) struct Blocks {
-    words: Box<[OnceLock<Box<[AtomicU64]>>]>,
+    words: Box<[OnceLock<Block>]>,
     cell_shifts: Box<[AtomicU8]>,
 }
 
@@ -41,6 +43,16 @@ impl Blocks {
         Blocks {
             words: (0..blocks).map(|_| OnceLock::new()).collect(),
             cell_shifts: (0..blocks).map(|_| AtomicU8::new(CELL_SHIFT_MAX)).collect(),
+        }
+    }
+
+    /// Words from an address to the end of its block. A chain in a cell ends before the cell does.
+    #[inline]
+    pub(super) fn words_from(&self, at: Address) -> &[AtomicU64] {
+        let block = (at as usize / BLOCK_WORDS).wrapping_sub(1);
+        match self.words.get(block).and_then(OnceLock::get) {
+            Some(words) => &words[at as usize % BLOCK_WORDS..],
+            None => &[],
         }
     }
 
@@ -58,7 +70,7 @@ impl Blocks {
 
     /// Bytes of the tables over the blocks.
     fn table_bytes(&self) -> usize {
-        self.words.len() * (size_of::<OnceLock<Box<[AtomicU64]>>>() + 1)
+        self.words.len() * (size_of::<OnceLock<Block>>() + 1)
     }
 }
 
@@ -173,7 +185,7 @@ impl Pool {
     fn new_block(&mut self) -> Option<u32> {
         let block = self.uses.len();
         let place = self.blocks.words.get(block)?;
-        place.get_or_init(|| (0..BLOCK_WORDS).map(|_| AtomicU64::new(0)).collect());
+        place.get_or_init(|| Box::new([const { AtomicU64::new(0) }; BLOCK_WORDS]));
         self.uses.push(BlockUse {
             free: [0; FREE_WORDS],
             free_cells: 0,

@@ -4,9 +4,11 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bytes::BytesMut;
+
 use super::chunk::Chunk;
-use super::deliver::{Delivery, Stop};
-use super::lanes::{Lanes, Scratch, Stretch};
+use super::deliver::{Delivery, Out, Stop};
+use super::lanes::{Lanes, Order, Scratch};
 use super::{Selector, Slice, TipShared, Visible};
 use crate::record::Sequence;
 
@@ -18,10 +20,12 @@ const PLAN_ROWS_MIN: u64 = 64;
 const REPLAN_ROWS: u64 = 1 << 20;
 /// Rows tested one by one when memory was taken back under the reader's eyes.
 const RETRY_ROWS: u64 = 1 << 12;
+/// Runs a scan collects before it offers them.
+const SCAN_RUNS: usize = 64;
 /// What it costs to test a row in the column, to bring an entry of the index into order, to visit a lane: ratios
 /// measured by `arioso bench merge`.
 const ROW_COST: u64 = 2;
-const ENTRY_COST: u64 = 5;
+const ENTRY_COST: u64 = 20;
 const LANE_COST: u64 = 30;
 
 /// How a read ended.
@@ -68,15 +72,13 @@ pub struct TipCursor {
     /// Up to here rows are tested one by one, without the index.
     scan_to: u64,
     lanes: Lanes,
-    /// The share of the slots that is selected, as seen of late.
-    hits: f64,
     way: Way,
 }
 
 impl TipCursor {
     /// Begins at the first message at or above `from`, which may be yet to come.
     pub fn new(shared: Arc<TipShared>, from: Sequence) -> TipCursor {
-        TipCursor { shared, next: from, slot: None, scan_to: 0, lanes: Lanes::default(), hits: 1.0, way: Way::Chosen }
+        TipCursor { shared, next: from, slot: None, scan_to: 0, lanes: Lanes::default(), way: Way::Chosen }
     }
 
     /// Makes the cursor go one way only.
@@ -102,6 +104,23 @@ impl TipCursor {
     /// Appends what is selected, in order, until the budget is used up or nothing more is to be had. A record over the
     /// whole budget goes out alone. Every read of a cursor is for the same selection.
     pub fn read(&mut self, selector: &mut dyn Selector, budget_bytes: usize, out: &mut Vec<Slice>) -> ReadEnd {
+        self.read_out(selector, budget_bytes, Out::Slices(out))
+    }
+
+    /// As [`TipCursor::read`], the records copied one behind the other: where few messages are selected the cheaper way,
+    /// and nothing of the chunks stays in use. Returns how many records there are, too.
+    pub fn read_into(
+        &mut self,
+        selector: &mut dyn Selector,
+        budget_bytes: usize,
+        out: &mut BytesMut,
+    ) -> (ReadEnd, u32) {
+        let mut records = 0;
+        let end = self.read_out(selector, budget_bytes, Out::Bytes(out, &mut records));
+        (end, records)
+    }
+
+    fn read_out(&mut self, selector: &mut dyn Selector, budget_bytes: usize, out: Out) -> ReadEnd {
         let shared = self.shared.clone();
         let visible = shared.visible();
         let (state, tested) = match self.seat(&visible) {
@@ -110,16 +129,16 @@ impl TipCursor {
                 let mut read = Read {
                     shared: &shared,
                     selector,
-                    delivery: Delivery::new(&visible, budget_bytes, out),
+                    delivery: Delivery::new(&shared, &visible, budget_bytes, out),
                     end: visible.end_slot,
                     scanned: 0,
                     taken: 0,
                 };
                 let (slot, state) = self.read_on(slot, &mut read, &mut scratch);
-                read.delivery.flush();
-                let delivered = read.delivery.last();
+                let delivered = read.delivery.finish();
                 let (scanned, taken) = (read.scanned, read.taken);
                 shared.return_scratch(scratch);
+                self.lanes.shrink();
                 self.reached(slot, &visible, delivered);
                 let counters = &shared.counters;
                 counters.records_scanned.fetch_add(scanned, Ordering::Relaxed);
@@ -144,7 +163,7 @@ impl TipCursor {
             }
             let slot = found.map_or(visible.end_slot, |slot| slot.min(visible.end_slot));
             self.slot = Some(slot);
-            self.lanes.rest();
+            self.lanes.leave();
             self.scan_to = 0;
         }
         match self.slot {
@@ -174,7 +193,7 @@ impl TipCursor {
             if slot >= read.end {
                 return (slot, ReadState::AtEnd);
             }
-            if read.delivery.left() == 0 || read.scanned + read.taken >= TESTED_MAX {
+            if read.is_done() {
                 return (slot, ReadState::More);
             }
             let flow = self.step(slot, read, scratch);
@@ -200,19 +219,21 @@ impl TipCursor {
         if in_lanes && is_indexed {
             return self.gather(slot, self.lanes.known_to(), read, scratch);
         }
-        let Some(chunk) = read.delivery.enter(slot, &self.shared) else {
+        let Some(chunk) = read.delivery.enter(slot) else {
             return ControlFlow::Break(Stop::Gone(slot));
         };
         let to = read.end.min(chunk.end_slot());
         if everything {
-            read.delivery.offer_slots(slot..to, &self.shared)?;
+            read.delivery.offer_slots(slot..to)?;
             return ControlFlow::Continue(to);
         }
         if slot < self.scan_to {
-            return read.scan(&chunk, slot..to.min(self.scan_to));
+            return read.scan(&chunk, slot..to.min(self.scan_to), scratch);
         }
         if !chunk.is_indexed() {
-            return read.scan(&chunk, slot..to);
+            // The lanes stay behind: they are seated again after it.
+            self.lanes.leave();
+            return read.scan(&chunk, slot..to, scratch);
         }
         if in_lanes {
             return self.gather(slot, to.min(self.lanes.known_to()), read, scratch);
@@ -247,45 +268,32 @@ impl TipCursor {
         }
         if self.lanes.turn(index, (slot, read.end), density).is_ok() {
             self.scan_to = slot;
-            self.hits = density;
         }
     }
 
     /// Reads on by the index, below `limit`.
     fn gather(&mut self, slot: u64, limit: u64, read: &mut Read, scratch: &mut Scratch) -> ControlFlow<Stop, u64> {
-        let Some((start, end)) = self.lanes.stretch() else {
-            return ControlFlow::Continue(limit);
+        let (base, rest) = self.lanes.rest();
+        let (passed, flow) = read.delivery.offer_runs(base, rest, slot);
+        self.lanes.pass_rest(passed);
+        flow?;
+        let from = self.lanes.gathered_to();
+        if slot < from {
+            return ControlFlow::Continue(from);
+        }
+        let ahead = (limit, read.messages_that_fit());
+        let (lanes, index) = (&mut self.lanes, &self.shared.index);
+        let Ok(gathered) = lanes.gather(index, read.selector, ahead, Order::Chosen, scratch) else {
+            lanes.leave();
+            self.scan_to = limit.min(slot + RETRY_ROWS);
+            return ControlFlow::Continue(slot);
         };
-        let from = start.max(slot);
-        if from >= limit {
-            return ControlFlow::Continue(limit);
-        }
-        // A stretch that was passed by a scan is gathered empty: its lanes move on.
-        let to = end.min(limit).max(from).min(from + read.fitting(self.hits, end - start));
-        let stretch = Stretch {
-            from,
-            to: if end <= slot { from } else { to },
-            expected: (self.hits * (to - from) as f64) as u64,
-        };
-        match self.lanes.gather(&self.shared.index, read.selector, stretch, scratch) {
-            Ok(tested) => read.taken += tested,
-            Err(_) => {
-                self.scan_to = limit.min(from + RETRY_ROWS);
-                return ControlFlow::Continue(from);
-            }
-        }
-        if stretch.to > stretch.from {
-            let hits = scratch.runs.slots() as f64 / (stretch.to - stretch.from) as f64;
-            self.hits += (hits - self.hits) / 4.0;
-        }
-        let runs = std::mem::take(&mut scratch.runs);
-        let flow = runs.as_slice().iter().try_for_each(|run| {
-            let slots = from + u64::from(run.start)..from + u64::from(run.end);
-            read.delivery.offer_slots(slots, &self.shared)
-        });
-        scratch.runs = runs;
-        self.lanes.settle(scratch, flow.is_break());
-        flow.map_continue(|()| stretch.to)
+        read.taken += gathered.tested;
+        let runs = scratch.runs.as_slice();
+        let (passed, flow) = read.delivery.offer_runs(from, runs, slot);
+        lanes.keep(from, &runs[passed..]);
+        flow?;
+        ControlFlow::Continue(lanes.gathered_to())
     }
 }
 
@@ -302,60 +310,57 @@ struct Read<'a> {
     delivery: Delivery<'a>,
     /// Nothing from here on may be looked at.
     end: u64,
+    /// Rows tested one by one.
     scanned: u64,
+    /// Entries of the index tested.
     taken: u64,
 }
 
 impl Read<'_> {
-    /// Slots that hold about what still fits the budget, if so many of them are selected; of a stretch this wide.
-    fn fitting(&self, hits: f64, width: u64) -> u64 {
+    /// The budget is used up, or enough was tested.
+    fn is_done(&self) -> bool {
+        self.delivery.left() == 0 || self.scanned + self.taken >= TESTED_MAX
+    }
+
+    /// Messages of the tip's mean size that still fit the budget.
+    fn messages_that_fit(&self) -> u64 {
         let counters = &self.shared.counters;
         let bytes = counters.bytes.load(Ordering::Relaxed);
         let records = counters.records.load(Ordering::Relaxed).max(1);
-        let fits = self.delivery.left() / (bytes / records).max(1) + 1;
-        let slots = fits as f64 / hits.max(1e-9) * 1.25;
-        (slots as u64).max(width / 8).max(64)
+        self.delivery.left() / (bytes / records).max(1) + 1
     }
 
-    /// Tests every row by its topic, 64 at a time. A long run of selected rows is offered as one.
-    fn scan(&mut self, chunk: &Chunk, slots: Range<u64>) -> ControlFlow<Stop, u64> {
+    /// Tests every row by its topic, 64 at a time. What is selected is offered many runs at a time.
+    fn scan(&mut self, chunk: &Chunk, slots: Range<u64>, scratch: &mut Scratch) -> ControlFlow<Stop, u64> {
         let base = chunk.first_slot;
+        let runs = &mut scratch.runs;
         let mut topics = [0; 64];
-        let mut at = (slots.start - base) as u32;
-        let end = (slots.end - base) as u32;
-        let mut run = at..at;
-        while at < end && self.scanned + self.taken < TESTED_MAX {
-            let count = (end - at).min(64);
-            chunk.topics(at, &mut topics[..count as usize]);
-            self.scanned += u64::from(count);
-            let mut wanted = self.selector.selects_each(&topics[..count as usize]);
-            while wanted != 0 {
-                let from = wanted.trailing_zeros();
-                let ones = (wanted >> from).trailing_ones();
-                if run.end != at + from {
-                    self.offer(&run)?;
-                    run.start = at + from;
+        let (mut at, end) = ((slots.start - base) as u32, (slots.end - base) as u32);
+        while at < end && self.scanned + self.taken < TESTED_MAX && self.delivery.left() > 0 {
+            runs.clear();
+            let mut bytes = 0;
+            while at < end && runs.as_slice().len() < SCAN_RUNS && bytes < self.delivery.left() {
+                let count = (end - at).min(64);
+                chunk.topics(at, &mut topics[..count as usize]);
+                self.scanned += u64::from(count);
+                let mut wanted = self.selector.selects_each(&topics[..count as usize]);
+                if wanted != 0 {
+                    // Of these rows no more than this is wanted: offered before it is far more than fits.
+                    bytes += u64::from(chunk.end(at + count - 1) - chunk.start(at));
                 }
-                run.end = at + from + ones;
-                wanted &= u64::MAX.checked_shl(from + ones).unwrap_or(0);
-            }
-            at += count;
-            if !run.is_empty() {
-                let bytes = u64::from(chunk.end(run.end - 1) - chunk.start(run.start));
-                if bytes >= self.delivery.left() {
-                    self.offer(&run)?;
-                    run.start = run.end;
+                while wanted != 0 {
+                    let from = wanted.trailing_zeros();
+                    let ones = (wanted >> from).trailing_ones();
+                    runs.push_run(at + from..at + from + ones);
+                    wanted &= u64::MAX.checked_shl(from + ones).unwrap_or(0);
+                }
+                at += count;
+                if self.scanned + self.taken >= TESTED_MAX {
+                    break;
                 }
             }
+            self.delivery.offer_runs(base, runs.as_slice(), slots.start).1?;
         }
-        self.offer(&run)?;
         ControlFlow::Continue(base + u64::from(at))
-    }
-
-    fn offer(&mut self, rows: &Range<u32>) -> ControlFlow<Stop> {
-        match rows.is_empty() {
-            true => ControlFlow::Continue(()),
-            false => self.delivery.offer(rows.clone()),
-        }
     }
 }

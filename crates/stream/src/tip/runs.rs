@@ -23,6 +23,9 @@ impl Runs {
     /// Adds adjacent slots above all before them.
     #[inline]
     pub fn push_run(&mut self, run: Range<u32>) {
+        if run.is_empty() {
+            return;
+        }
         match self.runs.last_mut() {
             Some(last) if last.end == run.start => last.end = run.end,
             _ => self.runs.push(run),
@@ -69,8 +72,9 @@ impl SlotSet {
         }
     }
 
-    /// Moves all slots to `runs`, in order.
-    pub(super) fn drain(&mut self, runs: &mut Runs) {
+    /// Takes all slots out, in order, as runs within 64 slots.
+    #[inline]
+    pub(super) fn drain(&mut self, mut each: impl FnMut(Range<u32>)) {
         for (group, filled) in self.filled.iter_mut().enumerate() {
             let mut words = std::mem::take(filled);
             while words != 0 {
@@ -81,7 +85,7 @@ impl SlotSet {
                 while bits != 0 {
                     let from = bits.trailing_zeros();
                     let ones = (bits >> from).trailing_ones();
-                    runs.push_run(base + from..base + from + ones);
+                    each(base + from..base + from + ones);
                     bits &= u64::MAX.checked_shl(from + ones).unwrap_or(0);
                 }
             }
@@ -100,6 +104,40 @@ impl SlotSet {
     }
 }
 
+/// Fewer slots than this are sorted by comparing.
+const RADIX_SLOTS_MIN: usize = 256;
+/// Bits of a slot that one pass sorts by.
+const RADIX_BITS: u32 = 11;
+
+/// Sorts slots below `width`, by their bits from the lowest on. `spare` is room to work in.
+pub(super) fn sort_slots(slots: &mut Vec<u32>, spare: &mut Vec<u32>, width: u64) {
+    if slots.len() < RADIX_SLOTS_MIN {
+        slots.sort_unstable();
+        return;
+    }
+    let bits = u64::BITS - width.leading_zeros();
+    let passes = bits.div_ceil(RADIX_BITS).clamp(1, 3);
+    let bits = bits.min(u32::BITS).div_ceil(passes);
+    let mask = (1u32 << bits) - 1;
+    spare.clear();
+    spare.resize(slots.len(), 0);
+    for pass in 0..passes {
+        let digit = |slot: u32| (slot >> (pass * bits) & mask) as usize;
+        let mut starts = [0u32; 1 << RADIX_BITS];
+        slots.iter().for_each(|slot| starts[digit(*slot)] += 1);
+        let mut sum = 0;
+        for start in &mut starts[..=mask as usize] {
+            sum += std::mem::replace(start, sum);
+        }
+        for slot in slots.iter() {
+            let start = &mut starts[digit(*slot)];
+            spare[*start as usize] = *slot;
+            *start += 1;
+        }
+        std::mem::swap(slots, spare);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,13 +150,29 @@ mod tests {
             set.add(slot);
         }
         let mut runs = Runs::default();
-        set.drain(&mut runs);
+        set.drain(|run| runs.push_run(run));
         assert_eq!(runs.as_slice(), [5..6, 63..66, 70..71, 4096..4097, 65_535..65_536]);
         assert_eq!(runs.slots(), 7);
-        set.add(3);
+        for slot in [3, 9, 700, 60_000] {
+            set.add(slot);
+        }
         set.clear();
-        runs.clear();
-        set.drain(&mut runs);
-        assert_eq!(runs.slots(), 0);
+        set.drain(|run| panic!("{run:?} is still there"));
+    }
+
+    #[test]
+    fn slots_are_sorted_whatever_their_number_and_width() {
+        let mut seed = 1u64;
+        for (count, width) in [(0, 1), (5, 9), (300, 2), (300, 1 << 11), (4000, 700_000), (3000, 1 << 32)] {
+            let mut slots = Vec::new();
+            for _ in 0..count {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                slots.push(((seed >> 32) % width) as u32);
+            }
+            let mut expected = slots.clone();
+            expected.sort();
+            sort_slots(&mut slots, &mut Vec::new(), width);
+            assert!(slots == expected, "{count} below {width}");
+        }
     }
 }
