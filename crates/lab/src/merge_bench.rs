@@ -135,7 +135,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> io::Result<()> {
         "nodes", "percent", "order", "slice", "way", "messages", "ns each", "ratio"
     )?;
     let mut rows = Vec::new();
-    let mut digest = 0;
+    let mut digest = 0_u64;
     for nodes in &args.nodes {
         for selectivity in &args.selectivity {
             for interleaving in &args.interleaving {
@@ -143,7 +143,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> io::Result<()> {
                 let field = MergeField::new(order.into_iter(), *nodes);
                 for slice in &args.slice {
                     let case = (*nodes, *selectivity, *interleaving, *slice);
-                    digest ^= measure(args, &field, case, &mut rows, out)?;
+                    digest = digest.rotate_left(7) ^ measure(args, &field, case, &mut rows, out)?;
                 }
             }
         }
