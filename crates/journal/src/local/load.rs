@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arioso_disk::File;
+use arioso_store::batch::PAGE_BYTES;
 use arioso_store::checkpoint::{Described, base_path, list_bases};
 use arioso_store::directory::{Entries, merge};
 use arioso_store::publishers::Publishers;
@@ -169,12 +170,11 @@ impl Opening<'_> {
         self.number_before.get_or_insert(header.previous.batch);
         let mut summary = Summary::new(&header, self.options.window_messages);
         let mut scan = Scan::new(Arc::clone(&file), &header, segment.known_end)?;
-        let mut unsynced = Unsynced::default();
         let (none, mut damage) = (Voids::default(), Vec::new());
         let torn = loop {
             match scan.step()? {
                 Scanned::Batch(header, records) => {
-                    unsynced.batch(header.number(), header.offset(), header.synced_to());
+                    self.unsynced.batch(header.number(), segment.header.number, header.offset(), header.synced_to());
                     summary.add(&header, records, &none);
                     replay.batch(header.bytes(), records);
                 }
@@ -184,7 +184,7 @@ impl Opening<'_> {
         };
         let (chain, end) = (scan.chain(), scan.offset());
         if next.is_none() {
-            self.doubtful = unsynced.from().map(|from| (Arc::clone(&file), from, end));
+            self.unsynced.begun = (end <= PAGE_BYTES as u64).then_some(header.number);
             self.found.torn = torn;
         }
         self.note_scanned(segment, &summary, chain, end);
@@ -352,21 +352,34 @@ fn tell_topic(replay: &mut dyn LocalReplay, name: &str, topic: u32, sum: &TopicS
     replay.topic(&RecoveredTopic { name, topic, messages, bytes, last_sequence });
 }
 
-/// Batches that no later one says are durable: where the first of them begins.
+/// Batches that no later one says are durable, oldest first.
 #[derive(Default)]
-struct Unsynced {
-    batches: VecDeque<(u64, u64)>,
+pub(super) struct Unsynced {
+    batches: VecDeque<UnsyncedBatch>,
     synced_to: u64,
+    /// The newest segment, if it was begun and holds no batch yet.
+    begun: Option<u64>,
+}
+
+struct UnsyncedBatch {
+    number: u64,
+    segment: u64,
+    offset: u64,
 }
 
 impl Unsynced {
-    fn batch(&mut self, number: u64, offset: u64, synced_to: u64) {
-        self.batches.push_back((number, offset));
+    fn batch(&mut self, number: u64, segment: u64, offset: u64, synced_to: u64) {
+        self.batches.push_back(UnsyncedBatch { number, segment, offset });
         self.synced_to = self.synced_to.max(synced_to);
-        while self.batches.pop_front_if(|(number, _)| *number <= self.synced_to).is_some() {}
+        while self.batches.pop_front_if(|batch| batch.number <= self.synced_to).is_some() {}
     }
 
-    fn from(&self) -> Option<u64> {
-        self.batches.front().map(|(_, offset)| *offset)
+    /// Where what is not known to be durable begins in a segment: at its header if no batch in it is known to be.
+    pub(super) fn begins(&self, segment: u64) -> Option<u64> {
+        match self.batches.iter().find(|batch| batch.segment == segment) {
+            Some(first) if first.offset > PAGE_BYTES as u64 => Some(first.offset),
+            Some(_) => Some(0),
+            None => (self.begun == Some(segment)).then_some(0),
+        }
     }
 }

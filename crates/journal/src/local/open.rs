@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use arioso_disk::{Access, Disk, File};
+use arioso_disk::{Access, Disk};
 use arioso_store::batch::BatchParts;
 use arioso_store::checkpoint::CHECKPOINT_DIR;
 use arioso_store::identity::{Clean, EPOCH_FILE, Epoch, Identity, STREAM_FILE};
@@ -27,7 +27,7 @@ use arioso_stream::Sequence;
 use arioso_stream::order::PublisherState;
 
 use super::jobs::give_back;
-use super::load::Part;
+use super::load::{Part, Unsynced};
 use super::{Behind, Job, Local, LocalOptions, SEGMENT_BYTES_MIN, write_of};
 use crate::error::Error;
 
@@ -140,8 +140,8 @@ pub(super) struct Opening<'a> {
     pub(super) highest_reserved: u64,
     /// The number of the batch behind which the scanned batches begin.
     pub(super) number_before: Option<u64>,
-    /// The unsynced end of the newest segment: where its bytes begin and end.
-    pub(super) doubtful: Option<(Arc<dyn File>, u64, u64)>,
+    /// What was written and is not known to be durable.
+    pub(super) unsynced: Unsynced,
 }
 
 impl Local {
@@ -304,7 +304,7 @@ impl<'a> Opening<'a> {
             last_sequence: 0,
             highest_reserved: 0,
             number_before: None,
-            doubtful: None,
+            unsynced: Unsynced::default(),
         }
     }
 
@@ -395,21 +395,24 @@ impl<'a> Opening<'a> {
         found.clean
     }
 
-    /// Writes the end of the newest segment again, the same bytes to the same places, and syncs it. A sync that failed
-    /// before the stop may have left pages that look written and are not: only writing them again makes the next
-    /// sync speak of them.
+    /// Writes what is not known to be durable again, the same bytes to the same places, and syncs it: headers of segments and
+    /// batches. A sync that failed before the stop may have left pages that look written and are not: only writing them
+    /// again makes the next sync speak of them.
     fn write_doubtful_again(&mut self) -> Result<(), Error> {
-        let Some((file, from, end)) = self.doubtful.take() else { return Ok(()) };
-        let file = self.disk.open(file.path(), Access::ReadWrite)?;
-        let mut bytes = vec![0; 1 << 20];
-        let mut at = from;
-        while at < end {
-            let piece = &mut bytes[..(end - at).min(1 << 20) as usize];
-            file.read_exact_at(piece, at)?;
-            file.write_at(piece, at)?;
-            at += piece.len() as u64;
+        for (number, known) in &self.unsealed {
+            let Some(from) = self.unsynced.begins(*number) else { continue };
+            let file = self.disk.open(&segment_path(*number), Access::ReadWrite)?;
+            let mut bytes = vec![0; 1 << 20];
+            let mut at = from;
+            while at < known.end {
+                let piece = &mut bytes[..(known.end - at).min(1 << 20) as usize];
+                file.read_exact_at(piece, at)?;
+                file.write_at(piece, at)?;
+                at += piece.len() as u64;
+            }
+            file.sync_data()?;
         }
-        Ok(file.sync_data()?)
+        Ok(())
     }
 
     /// Names what is missing behind the newest segment, if the mark of a clean stop or a base tells of more. Gives the number
