@@ -22,6 +22,19 @@ pub struct TopicInfo<'a> {
     pub last: Sequence,
 }
 
+/// A cursor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CursorInfo {
+    /// Its name.
+    pub name: String,
+    /// The next message it wants.
+    pub next: Sequence,
+    /// When it was opened, set or committed last, unix nanoseconds.
+    pub committed_at: i64,
+    /// Its filters.
+    pub filters: Vec<String>,
+}
+
 /// A named publisher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublisherInfo {
@@ -135,6 +148,28 @@ impl Subscription {
     /// Goes on at `begin` after `Trimmed`. `false`: it was not trimmed.
     pub fn go_on(&self, begin: Sequence) -> bool {
         self.subscription.go_on(begin)
+    }
+
+    /// Moves its cursor: `next` is the first message it still wants. Durable when this returns. To be called when what came
+    /// before is handled: after a crash the cursor goes on there, so that nothing is missed and what was handled since comes
+    /// again. Not for every mark: a commit is a record in the stream, which the next mark tells of. [`Error::is_fenced`] tells that another holder took the cursor.
+    ///
+    /// ```
+    /// use arioso::{Bus, Subscribe};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let bus = Bus::open(dir.path())?;
+    /// bus.publish("orders/1", b"paid")?;
+    /// let mut orders = bus.subscribe_with(Subscribe::new(["orders/**"]).from(arioso::Begin::Start).cursor("billing"))?;
+    /// let batch = orders.next_batch()?.expect("it follows live");
+    /// for message in batch.messages() {
+    ///     println!("{}", message?.sequence());
+    /// }
+    /// orders.commit(batch.through().next())?;
+    /// assert_eq!(bus.cursors()?[0].next, batch.through().next());
+    /// # Ok::<(), arioso::Error>(())
+    /// ```
+    pub fn commit(&self, next: Sequence) -> Result<()> {
+        Ok(self.runtime.block_on(self.subscription.commit(next))?)
     }
 
     /// The first sequence that could be delivered when it began.

@@ -8,11 +8,12 @@ use arioso_journal::local::Recovered;
 use arioso_server::metrics::COUNTERS;
 use arioso_server::serving;
 use arioso_server::settings::Settings;
+use arioso_stream::Sequence;
 use arioso_wire::{Begin, StatusRow};
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::blocking::{Publisher, PublisherInfo, Subscription, TopicInfo};
+use crate::blocking::{CursorInfo, Publisher, PublisherInfo, Subscription, TopicInfo};
 use crate::error::Result;
 use crate::{Ack, Message};
 
@@ -203,6 +204,44 @@ impl Bus {
     /// Forgets a named publisher; what it published stays.
     pub fn drop_publisher(&self, name: &str) -> Result<()> {
         Ok(self.runtime.block_on(self.client().drop_publisher(name))?)
+    }
+
+    /// Every cursor, by name.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let bus = arioso::Bus::open(dir.path())?;
+    /// bus.set_cursor("billing", arioso::Sequence(1), ["orders/**"])?;
+    /// assert_eq!(bus.cursors()?[0].filters, ["orders/**"]);
+    /// bus.drop_cursor("billing")?;
+    /// assert!(bus.cursors()?.is_empty());
+    /// # Ok::<(), arioso::Error>(())
+    /// ```
+    pub fn cursors(&self) -> Result<Vec<CursorInfo>> {
+        let mut all: Vec<CursorInfo> = Vec::new();
+        loop {
+            let after = all.last().map_or("", |last| &last.name);
+            let page = self.runtime.block_on(self.client().cursors(after, PAGE_ROWS))?;
+            all.extend(page.iter().map(|row| CursorInfo {
+                name: row.name.to_string(),
+                next: row.next,
+                committed_at: row.committed_at,
+                filters: row.filters.iter().map(str::to_string).collect(),
+            }));
+            if page.is_last() {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// Makes or moves a cursor, and fences who holds it. Without filters it keeps those it has.
+    pub fn set_cursor<'a>(&self, name: &str, next: Sequence, filters: impl IntoIterator<Item = &'a str>) -> Result<()> {
+        Ok(self.runtime.block_on(self.client().set_cursor(name, next, filters))?)
+    }
+
+    /// Forgets a cursor, and fences who holds it.
+    pub fn drop_cursor(&self, name: &str) -> Result<()> {
+        Ok(self.runtime.block_on(self.client().drop_cursor(name))?)
     }
 
     /// How the stream stands.

@@ -44,12 +44,17 @@ pub enum Verb {
     /// Follows topics and subtrees, from any place in the stream
     #[command(
         after_help = "Examples:\n  arioso sub 'orders/**'\n  arioso sub 'orders/*/4711' news --from start --until-end\n  \
-                            arioso sub '**' --from @2026-01-31T08:00:00Z --count 10"
+                            arioso sub '**' --from @2026-01-31T08:00:00Z --count 10\n  \
+                            arioso sub 'orders/**' --cursor billing"
     )]
     Sub(SubArgs),
     /// Lists topics: topic, messages, bytes, last sequence
     #[command(after_help = "Examples:\n  arioso topics\n  arioso topics 'orders/**' --json")]
     Topics(TopicsArgs),
+    /// Lists, sets or drops cursors: durable named positions
+    #[command(after_help = "Examples:\n  arioso cursors list\n  arioso cursors set billing 4711\n  \
+                            arioso cursors set billing 1 'orders/**'\n  arioso cursors drop billing")]
+    Cursors(CursorsArgs),
     /// Lists or drops named publishers
     #[command(after_help = "Examples:\n  arioso publishers list\n  arioso publishers drop sensor-7")]
     Publishers(PublishersArgs),
@@ -271,8 +276,13 @@ pub struct SubArgs {
     #[arg(required = true)]
     pub filters: Vec<String>,
     /// Begin at: start, live, a sequence, or @ and a time (RFC 3339)
-    #[arg(long, value_name = "start|live|SEQ|@TIME", default_value = "live")]
-    pub from: String,
+    ///
+    /// [default: live; with a cursor where it stands, or start if it is new]
+    #[arg(long, value_name = "start|live|SEQ|@TIME")]
+    pub from: Option<String>,
+    /// Hold this cursor, which is made if there is none: begin where it stands and move it behind what was printed
+    #[arg(long, value_name = "NAME")]
+    pub cursor: Option<String>,
     /// End behind the last message that was acknowledged when the subscription began
     #[arg(long)]
     pub until_end: bool,
@@ -298,6 +308,40 @@ pub struct TopicsArgs {
     /// JSON lines instead of tab-separated values
     #[arg(long)]
     pub json: bool,
+}
+
+/// Flags of `cursors`.
+#[derive(Debug, Args)]
+pub struct CursorsArgs {
+    #[command(flatten)]
+    pub at: At,
+    #[command(subcommand)]
+    pub verb: CursorsVerb,
+}
+
+/// What to do with cursors.
+#[derive(Debug, Subcommand)]
+pub enum CursorsVerb {
+    /// Lists them: name, next sequence, last used, filters
+    List {
+        /// JSON lines instead of tab-separated values
+        #[arg(long)]
+        json: bool,
+    },
+    /// Makes one, or moves it and fences its holder
+    Set {
+        /// Its name
+        name: String,
+        /// The next message it wants
+        next: u64,
+        /// Its filters; one that exists keeps those it has
+        filters: Vec<String>,
+    },
+    /// Forgets one and fences its holder
+    Drop {
+        /// Its name
+        name: String,
+    },
 }
 
 /// Flags of `publishers`.

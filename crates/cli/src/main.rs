@@ -2,6 +2,7 @@
 
 mod args;
 mod connect;
+mod cursors;
 mod demo;
 mod fail;
 mod inspect;
@@ -37,6 +38,7 @@ fn run(verb: Verb) -> Done {
         Verb::Pub(arguments) => publish::run(&arguments),
         Verb::Sub(arguments) => subscribe::run(&arguments),
         Verb::Topics(arguments) => topics::topics(&arguments),
+        Verb::Cursors(arguments) => cursors::run(&arguments),
         Verb::Publishers(arguments) => topics::publishers(&arguments),
         Verb::Lab(arguments) => {
             let options =

@@ -10,12 +10,15 @@
 //!
 //! Plain computation: told the time, does no I/O, holds no lock of its own.
 
+mod conditions;
+mod cursors;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arioso_journal::{
-    BatchNumber, Completion, Entry, Group, Groups, Judgement, Kind, Ledger, Level, NO_PUBLISHER, Outcome, Rejudge,
-    Reply, Room, SequenceRange, VoidSet, group_of,
+    BatchNumber, Completion, Entry, Group, Groups, Kind, Ledger, Level, NO_PUBLISHER, Outcome, Reply, Room,
+    SequenceRange, VoidSet, group_of,
 };
 use arioso_store::batch::{BatchParts, NamesBuilder};
 use arioso_stream::Sequence;
@@ -102,6 +105,10 @@ pub struct Engine {
     verdicts: Vec<Verdict>,
     replies: Vec<Reply>,
     voided: Vec<SequenceRange>,
+    /// How long a cursor that nobody uses is kept; 0: for ever.
+    cursor_ttl_ns: i64,
+    /// When it is looked for such ones again.
+    sweep_at: i64,
 }
 
 impl Engine {
@@ -125,6 +132,8 @@ impl Engine {
             verdicts: Vec::new(),
             replies: Vec::new(),
             voided: Vec::new(),
+            cursor_ttl_ns: start.cursor_ttl_ns,
+            sweep_at: i64::MIN,
         }
     }
 
@@ -335,25 +344,6 @@ impl Engine {
         Ok(())
     }
 
-    /// What the verdict on a condition rests on; an error is the newest matching sequence when it fails. A retry is not judged
-    /// again: it gets its original answer.
-    fn judge_condition(&mut self, publish: &ClientPublish<'_>) -> Result<Option<Sequence>, Sequence> {
-        let Some((wanted, filter)) = &publish.condition else { return Ok(None) };
-        if self.order.due(publish.publisher, publish.epoch) != Ok(publish.first) {
-            return Ok(None);
-        }
-        let newest = self.newest(filter);
-        if newest == *wanted { Ok(some(newest)) } else { Err(newest) }
-    }
-
-    /// The newest sequence that matches; costs the topics below a subtree.
-    pub fn newest(&self, filter: &Filter) -> Sequence {
-        let names = self.names.read();
-        let mut newest = Sequence::ZERO;
-        names.visit(filter, |id| newest = newest.max(self.order.topic(id.0).last));
-        newest
-    }
-
     /// A definite refusal found before numbering (a bad record, a topic that was refused): consumes the numbers, keeps its
     /// place among the publisher's replies.
     pub fn refuse(&mut self, now: i64, publish: &ClientPublish<'_>, code: Code) -> Result<(), Refused> {
@@ -529,6 +519,7 @@ impl Engine {
         self.set_room(room);
         self.settle_accounts(now);
         self.order.settled(self.ledger.settled_to());
+        self.sweep_cursors(now);
     }
 
     fn note_in_flight(&mut self, completion: &Completion) {
@@ -638,12 +629,6 @@ impl Engine {
         self.voided.extend(set.ranges.iter().copied());
     }
 
-    /// What a refusal rested on is void. Whatever it was, its publisher sequence was consumed without a message, or its
-    /// original was voided: both are `not stored`.
-    fn judge_again(&mut self, _: &Rejudge) -> Judgement {
-        Judgement::Answer { code: Code::NotStored.number(), detail: 0, conditioned_on: None }
-    }
-
     fn dispatch(&mut self) {
         let mut replies = std::mem::take(&mut self.replies);
         self.ledger.take_replies(&mut replies);
@@ -675,6 +660,8 @@ pub struct Start {
     pub last_batch: u64,
     /// The server's epoch.
     pub server_epoch: u64,
+    /// How long a cursor that nobody uses is kept; 0: for ever.
+    pub cursor_ttl_ns: i64,
 }
 
 fn holder(session: u32, channel: u16) -> Holder {

@@ -39,6 +39,8 @@ pub mod threads;
 
 pub mod opening;
 
+pub mod cursor_replay;
+
 pub mod serving;
 
 pub mod refill;

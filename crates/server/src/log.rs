@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arioso_journal::local::{Local, write_of};
+use arioso_journal::local::{Job, Local, write_of};
 use arioso_journal::{Backend, Completion, Room, SequenceRange};
 use arioso_store::batch::BatchParts;
 use arioso_stream::Sequence;
@@ -254,6 +254,16 @@ const TABLE_BYTES: u64 = 1 << 20;
 const TABLE_TIP_PART: u64 = 8;
 
 impl Log<Local> {
+    /// The next thing to be done elsewhere, if there is any. A seal is told the cursors.
+    pub fn next_job(&mut self) -> Option<Job> {
+        let mut job = self.backend.next_job()?;
+        if let Job::Seal(seal) = &mut job {
+            let first = self.backend.table().get(seal.segment()).map_or(0, |info| info.first_sequence);
+            seal.set_cursors(self.node.engine.lock().cursors_part(Sequence(first)));
+        }
+        Some(job)
+    }
+
     /// Shows readers the segments as they are now. `whole`: more than the newest may have changed.
     pub fn publish_table(&mut self, whole: bool) {
         let table = self.backend.table();

@@ -15,6 +15,7 @@ use arioso_stream::order::{PublisherState, Resume, TopicCounts};
 use arioso_stream::topic::TopicId;
 
 use crate::assemble::{Found, assemble};
+use crate::cursor_replay::CursorReplay;
 use crate::log::Log;
 use crate::node::{Identity, Node};
 use crate::refill::Refill;
@@ -89,13 +90,19 @@ struct Replaying {
     text: String,
     publishers: Vec<PublisherState>,
     rule_voids: Vec<(u64, u64)>,
+    cursors: CursorReplay,
 }
 
 impl LocalReplay for Replaying {
-    fn cursor(&mut self, _: &[u8]) {}
+    fn cursor(&mut self, body: &[u8]) {
+        self.cursors.body(body);
+    }
 
     fn batch(&mut self, header: &[u8], records: &[u8]) {
         let Ok(header) = BatchHeader::read(header) else { return };
+        if !header.messages_only() {
+            self.cursors.records(records);
+        }
         self.batches.push(BatchSummary::of(&header, records));
     }
 
@@ -174,6 +181,7 @@ pub fn open(settings: Settings, disk: Arc<dyn Disk>, chance: Chance) -> Result<O
         topics,
         topic_floor: recovered.next_topic.max(1),
         publishers: std::mem::take(&mut replaying.publishers),
+        cursors: std::mem::take(&mut replaying.cursors).finish(&recovered.voids),
         table: local.table().clone(),
         voids: recovered.voids.clone(),
     };

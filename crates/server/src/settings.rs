@@ -36,6 +36,10 @@ pub struct Settings {
     pub topics_max: u64,
     /// Named publishers.
     pub publishers_max: u64,
+    /// Cursors.
+    pub cursors_max: u64,
+    /// How long a cursor is kept that nobody holds or moves, seconds; 0: for ever.
+    pub cursor_ttl_s: u64,
     /// Messages a publisher may have unanswered.
     pub publish_window_messages: u64,
     /// Bytes a publisher may have unanswered.
@@ -125,6 +129,8 @@ impl Default for Settings {
             pending_bytes_max: 64 << 20,
             topics_max: 4_000_000,
             publishers_max: 10_000,
+            cursors_max: 10_000,
+            cursor_ttl_s: 30 * 86_400,
             publish_window_messages: 4_096,
             publish_window_bytes: 8 << 20,
             connections_max: 4_096,
@@ -149,6 +155,20 @@ fn bytes(text: &str, low: u64, high: u64) -> Result<u64, String> {
         "k" | "kib" => 1 << 10,
         "m" | "mib" => 1 << 20,
         "g" | "gib" => 1 << 30,
+        _ => return Err(wants()),
+    };
+    let count: u64 = digits.replace('_', "").parse().map_err(|_| wants())?;
+    count.checked_mul(unit).filter(|n| (low..=high).contains(n)).ok_or_else(wants)
+}
+
+fn duration(text: &str, low: u64, high: u64) -> Result<u64, String> {
+    let wants = || format!("seconds from {low} to {high} are wanted, such as 3600, 90m, 12h or 7d");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
+    let unit = match text[digits.len()..].trim() {
+        "" | "s" => 1u64,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
         _ => return Err(wants()),
     };
     let count: u64 = digits.replace('_', "").parse().map_err(|_| wants())?;
@@ -184,6 +204,8 @@ macro_rules! row {
 }
 
 const MIB: u64 = 1 << 20;
+/// A hundred years: nanoseconds of it fit an `i64`.
+const DURATION_MAX_S: u64 = 100 * 365 * 86_400;
 
 /// Every setting.
 pub const SETTINGS: &[Setting] = &[
@@ -285,6 +307,20 @@ pub const SETTINGS: &[Setting] = &[
         publishers_max,
         |text| number(text, 1, 10_000_000),
         "Named publishers kept; beyond it new ones are refused."
+    ),
+    row!(
+        "cursors-max",
+        "N",
+        cursors_max,
+        |text| number(text, 1, 1_000_000),
+        "Cursors kept; beyond it new ones are refused."
+    ),
+    row!(
+        "cursor-ttl",
+        "SECONDS",
+        cursor_ttl_s,
+        |text| duration(text, 0, DURATION_MAX_S),
+        "How long a cursor is kept that nobody holds or moves (90m, 12h, 7d are understood); 0: for ever."
     ),
     row!(
         "publish-window-messages",

@@ -246,3 +246,30 @@ fn healthz_and_metrics_answer_while_it_serves() {
     assert!(get("/metrics").contains("\narioso_publish_messages_total 1\n"));
     assert!(get("/").contains("<title>Arioso"));
 }
+
+#[test]
+fn a_cursor_outlives_a_kill_and_is_listed_moved_and_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let server = Server::start(&data);
+    for payload in ["1", "2", "3"] {
+        server.run(&["pub", "a", payload]).ok();
+    }
+    let one = server.run(&["sub", "a", "--cursor", "billing", "--count", "1"]).json();
+    assert_eq!(one[0]["payload"], "1");
+    server.kill();
+    let server = Server::start(&data);
+    let rest = server.run(&["sub", "a", "--cursor", "billing", "--until-end"]).json();
+    assert_eq!(rest.iter().map(|line| line["payload"].as_str().unwrap()).collect::<Vec<_>>(), ["2", "3"]);
+    assert_eq!(server.run(&["sub", "a", "--cursor", "billing", "--until-end"]).ok(), "");
+    server.run(&["sub", "b", "--cursor", "billing", "--until-end"]).fails(1, &["other filters", "billing"]);
+    let listed = server.run(&["cursors", "list", "--json"]).json();
+    assert_eq!((&listed[0]["name"], &listed[0]["filters"][0]), (&"billing".into(), &"a".into()));
+    let first = one[0]["seq"].as_u64().unwrap().to_string();
+    server.run(&["cursors", "set", "billing", &first]).ok();
+    server.run(&["cursors", "set", "new", "1"]).fails(1, &["no cursor has this name"]);
+    assert_eq!(server.run(&["sub", "a", "--cursor", "billing", "--until-end"]).json().len(), 3);
+    server.run(&["cursors", "drop", "billing"]).ok();
+    assert_eq!(server.run(&["cursors", "list"]).ok().lines().count(), 1);
+    server.run(&["cursors", "drop", "billing"]).fails(1, &["billing"]);
+}

@@ -203,15 +203,16 @@ impl Client {
         .await
     }
 
-    /// Makes or moves a cursor.
+    /// Makes or moves a cursor, and fences who holds it. Without filters it keeps those it has.
     pub async fn set_cursor(
         &self,
         cursor: &str,
         next: Sequence,
         filters: impl IntoIterator<Item = &str>,
     ) -> Result<()> {
-        let request =
-            Request::SetCursor { name: name("a cursor's name", cursor)?, next, filters: filter_list(filters)? };
+        let mut filters = filters.into_iter().peekable();
+        let filters = if filters.peek().is_none() { List::EMPTY } else { filter_list(filters)? };
+        let request = Request::SetCursor { name: name("a cursor's name", cursor)?, next, filters };
         self.handle.request(request).await.map(|_| ())
     }
 

@@ -9,6 +9,7 @@
 //! Whoever drives it (a task on a socket, the simulator on its network) feeds bytes in, calls [`Session::turn`], does the disk
 //! reads it asks for, and sends what it puts out.
 
+mod cursors;
 mod listing;
 mod publishing;
 mod subscribing;
@@ -146,11 +147,11 @@ impl Session {
     pub fn turn(&mut self, now: Now, out: &mut Output) -> Wishes {
         let mut wishes = Wishes::default();
         let before = out.bytes();
-        self.take_mail(out);
+        self.take_mail(now.mono, out);
         wishes.again |= self.handle_frames(now, out);
         if self.mailbox.is_pending() {
             // What was just published may be answered already.
-            self.take_mail(out);
+            self.take_mail(now.mono, out);
         }
         if self.state == State::Open {
             self.listings.turn(&self.node, out);
@@ -206,8 +207,8 @@ impl Session {
             (_, Frame::Publish(publish)) => self.publish(now.wall, channel, &publish, out),
             (_, Frame::Skip(skip)) => self.skip(now.wall, channel, skip.next, out),
             (_, Frame::ClosePublisher(_)) => self.close_publisher(channel, out),
-            (_, Frame::Subscribe(subscribe)) => self.subscribe(now.mono, channel, subscribe, out),
-            (_, Frame::MoreFilters(more)) => self.more_filters(now.mono, channel, &more, out),
+            (_, Frame::Subscribe(subscribe)) => self.subscribe(now, channel, subscribe, out),
+            (_, Frame::MoreFilters(more)) => self.more_filters(now, channel, &more, out),
             (_, Frame::Credit(credit)) => {
                 self.subscriptions.credit(channel, credit.bytes);
                 Ok(())
@@ -263,17 +264,21 @@ impl Session {
         if let Request::DropPublisher { name } = &request {
             return self.drop_publisher(now.wall, channel, name, out);
         }
+        if matches!(request, Request::Commit { .. } | Request::SetCursor { .. } | Request::DropCursor { .. }) {
+            self.change_cursor(now.wall, channel, &request, out);
+            return Ok(());
+        }
         if let Err((code, text)) = self.listings.begin(channel, request, &self.node) {
             self.fail(channel, code, (0, 0), &text, out);
         }
         Ok(())
     }
 
-    fn take_mail(&mut self, out: &mut Output) {
+    fn take_mail(&mut self, now: i64, out: &mut Output) {
         let mut mail = std::mem::take(&mut self.mail);
         self.mailbox.take(&mut mail, &mut self.ready);
         self.subscriptions.ready(&mut self.ready);
-        self.replies(&mut mail, out);
+        self.replies(now, &mut mail, out);
         mail.clear();
         self.mail = mail;
     }
