@@ -38,7 +38,8 @@ pub enum Verb {
     /// Publishes one message, or many from JSON lines
     #[command(
         after_help = "Examples:\n  arioso pub orders/eu/4711 '{\"state\":\"paid\"}'\n  arioso pub --jsonl day.jsonl.zst\n  \
-                            some-program | arioso pub --jsonl -\n  arioso pub a/b x --publisher sensor-7\n  arioso pub a/b x --expect a/b=0"
+                            some-program | arioso pub --jsonl -\n  arioso pub a/b x --publisher sensor-7\n  arioso pub a/b x --expect a/b=0\n  \
+                            arioso pub --jsonl order.jsonl --atomic --expect 'orders/**=4711'"
     )]
     Pub(PubArgs),
     /// Follows topics and subtrees, from any place in the stream
@@ -247,8 +248,17 @@ pub struct PubArgs {
     #[arg(long, value_enum, default_value_t)]
     pub ack: Ack,
     /// Only if the newest message that matches FILTER has this sequence (0: none)
-    #[arg(long, value_name = "FILTER=SEQ", conflicts_with = "jsonl")]
+    #[arg(long, value_name = "FILTER=SEQ")]
     pub expect: Option<String>,
+    /// Publish all lines or none of them, as one atomic batch of up to 4,096 messages and 16 MiB
+    #[arg(long, requires = "jsonl", conflicts_with = "skip_bad")]
+    pub atomic: bool,
+    /// A header of the message, again for each
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with = "jsonl")]
+    pub header: Vec<String>,
+    /// Event time of the message (RFC 3339)
+    #[arg(long, value_name = "TIME", conflicts_with = "jsonl")]
+    pub event_time: Option<String>,
     /// Count bad lines and go on instead of stopping at the first
     #[arg(long, requires = "jsonl")]
     pub skip_bad: bool,
@@ -275,10 +285,10 @@ pub struct SubArgs {
     /// Topics and subtrees: a/b, a/b/**, a/*/c, **
     #[arg(required = true)]
     pub filters: Vec<String>,
-    /// Begin at: start, live, a sequence, or @ and a time (RFC 3339)
+    /// Begin at: start, live, last (the newest message of every matching topic, then live), a sequence, or @ and a time (RFC 3339)
     ///
     /// [default: live; with a cursor where it stands, or start if it is new]
-    #[arg(long, value_name = "start|live|SEQ|@TIME")]
+    #[arg(long, value_name = "start|live|last|SEQ|@TIME")]
     pub from: Option<String>,
     /// Hold this cursor, which is made if there is none: begin where it stands and move it behind what was printed
     #[arg(long, value_name = "NAME")]

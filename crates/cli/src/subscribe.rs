@@ -21,6 +21,7 @@ pub fn begin(text: &str) -> Result<Begin, Failure> {
     match text {
         "start" => return Ok(Begin::Start),
         "live" => return Ok(Begin::Live),
+        "last" => return Ok(Begin::Last),
         _ => {}
     }
     if let Some(time) = text.strip_prefix('@') {
@@ -33,7 +34,7 @@ pub fn begin(text: &str) -> Result<Begin, Failure> {
     }
     match text.parse() {
         Ok(sequence) => Ok(Begin::Sequence(Sequence(sequence))),
-        Err(_) => Err(Failure::Use(format!("--from {text:?}: start, live, a sequence or @TIME is wanted"))),
+        Err(_) => Err(Failure::Use(format!("--from {text:?}: start, live, last, a sequence or @TIME is wanted"))),
     }
 }
 
@@ -136,9 +137,7 @@ fn print(
         last = message.sequence();
         match format {
             Format::Json => {
-                let (sequence, timestamp) = (message.sequence().0, message.timestamp());
-                let (topic, payload) = (message.topic(), message.payload());
-                jsonl::write(out, sequence, timestamp, topic, payload, message.event_time())?;
+                jsonl::write(out, &message)?;
             }
             Format::Raw => {
                 out.write_all(message.payload())?;
@@ -158,7 +157,8 @@ mod tests {
         assert_eq!(begin("start").unwrap(), Begin::Start);
         assert_eq!(begin("17").unwrap(), Begin::Sequence(Sequence(17)));
         assert_eq!(begin("@1970-01-01T00:00:01.5Z").unwrap(), Begin::Time(1_500_000_000));
-        for text in ["", "last", "-1", "@yesterday", "1.5"] {
+        assert_eq!(begin("last").unwrap(), Begin::Last);
+        for text in ["", "first", "-1", "@yesterday", "1.5"] {
             assert!(matches!(begin(text), Err(Failure::Use(why)) if why.contains("is wanted")), "{text}");
         }
     }

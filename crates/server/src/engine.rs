@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use arioso_journal::{
     BatchNumber, Completion, Entry, Group, Groups, Kind, Ledger, Level, NO_PUBLISHER, Outcome, Reply, Room,
-    SequenceRange, VoidSet, group_of,
+    SequenceRange, Ticket, VoidSet, group_of,
 };
 use arioso_store::batch::{BatchParts, NamesBuilder};
 use arioso_stream::Sequence;
@@ -31,6 +31,7 @@ use parking_lot::RwLock;
 use std::collections::HashMap;
 
 use crate::mailbox::{Address, Mail, Mailbox};
+use conditions::Refusal;
 
 /// Entries in flight: at 96 bytes each, 100 MB at the ceiling.
 pub const ENTRIES_MAX: usize = 1 << 20;
@@ -105,6 +106,9 @@ pub struct Engine {
     verdicts: Vec<Verdict>,
     replies: Vec<Reply>,
     voided: Vec<SequenceRange>,
+    /// Refused conditions that may be judged again, by their place.
+    refusals: BTreeMap<Ticket, Refusal>,
+    may_void: bool,
     /// How long a cursor that nobody uses is kept; 0: for ever.
     cursor_ttl_ns: i64,
     /// When it is looked for such ones again.
@@ -132,6 +136,8 @@ impl Engine {
             verdicts: Vec::new(),
             replies: Vec::new(),
             voided: Vec::new(),
+            refusals: BTreeMap::new(),
+            may_void: false,
             cursor_ttl_ns: start.cursor_ttl_ns,
             sweep_at: i64::MIN,
         }
@@ -332,7 +338,8 @@ impl Engine {
             Err(newest) => {
                 self.order.consume(publish.publisher, publish.first + u64::from(publish.messages) - 1);
                 let answer = Kind::Answer { code: Code::ConditionFailed.number(), detail: newest.0 };
-                self.answer(publish, publish.first, publish.messages, answer, some(newest));
+                let ticket = self.answer(publish, publish.first, publish.messages, answer, some(newest));
+                self.note_refusal(ticket, publish, newest);
                 None
             }
         };
@@ -420,7 +427,14 @@ impl Engine {
         }
     }
 
-    fn answer(&mut self, publish: &ClientPublish<'_>, first: u64, messages: u32, kind: Kind, on: Option<Sequence>) {
+    fn answer(
+        &mut self,
+        publish: &ClientPublish<'_>,
+        first: u64,
+        messages: u32,
+        kind: Kind,
+        on: Option<Sequence>,
+    ) -> Ticket {
         self.enter(Entry {
             kind,
             publisher: publish.publisher.0,
@@ -433,11 +447,11 @@ impl Engine {
             group: self.group(publish.publisher),
             conditioned_on: on,
             tag: publish.address.pack(),
-        });
+        })
     }
 
-    fn enter(&mut self, entry: Entry) {
-        self.ledger.enter(&entry).expect("room was asked for before a number was given");
+    fn enter(&mut self, entry: Entry) -> Ticket {
+        self.ledger.enter(&entry).expect("room was asked for before a number was given")
     }
 
     fn refused(&self, kind: VerdictKind) -> Refused {
@@ -537,6 +551,7 @@ impl Engine {
 
     /// The journal can fail: messages may be taken back before they are settled.
     pub fn may_void(&mut self) {
+        self.may_void = true;
         self.order.may_void();
     }
 
@@ -607,15 +622,16 @@ impl Engine {
 
     /// Voids what failed, judges again what rested on it, and lets out what may leave.
     fn settle_accounts(&mut self, now: i64) {
-        while let Some(set) = self.ledger.take_void_request() {
-            self.void(now, &set);
-        }
-        let mut rejudges = Vec::new();
-        self.ledger.take_rejudges(&mut rejudges);
-        for rejudge in rejudges {
+        loop {
+            while let Some(set) = self.ledger.take_void_request() {
+                self.void(now, &set);
+            }
+            // What is withdrawn takes back more: one at a time.
+            let Some(rejudge) = self.ledger.next_rejudge() else { break };
             let judgement = self.judge_again(&rejudge);
             self.ledger.judged(rejudge.ticket, judgement);
         }
+        self.forget_refusals();
         self.dispatch();
     }
 

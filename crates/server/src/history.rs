@@ -19,6 +19,8 @@ use crate::metrics::add;
 use crate::node::Node;
 use crate::subscription::SLICE_BYTES;
 
+/// A jump reads the segment's places and up to two pieces of 1 MiB: worth it from here on.
+const JUMP_BYTES: u64 = 4 << 20;
 /// Files kept open for reading.
 const FILES_MAX: usize = 64;
 
@@ -74,6 +76,11 @@ impl History {
     /// Looks at the table, or changes it; never together with I/O.
     pub fn with_table<T>(&self, look: impl FnOnce(&mut SegmentTable) -> T) -> T {
         look(&mut self.table.write())
+    }
+
+    /// Looks at the table.
+    pub fn with_table_read<T>(&self, look: impl FnOnce(&SegmentTable) -> T) -> T {
+        look(&self.table.read())
     }
 
     /// These sequences are void.
@@ -199,6 +206,20 @@ impl HistoryCursor {
     /// The next sequence wanted.
     pub fn next(&self) -> Sequence {
         Sequence(self.segments.position())
+    }
+
+    /// Goes on at `next`, ahead: by a jump when that saves reading.
+    pub fn pass_to(&mut self, node: &Node, next: Sequence) {
+        let (from, to) = (self.segments.position(), next.0);
+        let far = node.history.with_table_read(|table| {
+            let Some(info) = table.from_sequence(from) else { return false };
+            let numbers = info.last_sequence.saturating_sub(info.first_sequence) + 1;
+            // Numbers skip, so this is low where few messages lie: then there is little to pass.
+            to > info.last_sequence || (to - from).saturating_mul(info.batches_end / numbers) > JUMP_BYTES
+        });
+        if far {
+            self.segments.seek(to);
+        }
     }
 
     /// What was needed, or why it can't be had.

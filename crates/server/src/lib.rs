@@ -11,6 +11,8 @@ pub mod session;
 
 pub mod subscription;
 
+pub mod newest;
+
 pub mod reader;
 
 pub mod history;

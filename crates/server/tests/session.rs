@@ -127,6 +127,12 @@ impl Peer {
         std::iter::from_fn(|| self.frames.next_frame().unwrap()).collect()
     }
 
+    /// An anonymous publisher is open at once.
+    fn open_without_commit(&mut self, bus: &Bus, channel: u16) {
+        let open = OpenPublisher { next: 0, name: Text::EMPTY };
+        self.say(bus, &[(channel, Frame::OpenPublisher(open))]);
+    }
+
     fn open(&mut self, bus: &mut Bus, channel: u16, name: &str) -> Vec<(u16, Frame)> {
         let open = OpenPublisher { next: 0, name: Text::from(name) };
         let mut got = self.say(bus, &[(channel, Frame::OpenPublisher(open))]);
@@ -717,4 +723,57 @@ fn a_commit_whose_write_failed_did_not_move_the_cursor() {
     assert!(got.contains(&"9 error busy: a ceiling is reached; the number is not consumed".to_string()), "{got:?}");
     let engine = bus.node.engine.lock();
     assert_eq!(engine.order().cursor("c").unwrap().place().unwrap().next, Sequence(1));
+}
+
+#[test]
+fn the_newest_of_each_topic_come_in_order_then_what_follows_without_a_gap() {
+    let mut bus = Bus::new();
+    let (mut writer, mut reader) = (bus.peer(), bus.peer());
+    writer.open(&mut bus, 1, "");
+    let first = publish(1, &[(1, "a1"), (2, "b1"), (1, "a2"), (3, "c1"), (2, "b2")]);
+    writer.say(&bus, &[(0, topics(&["t/a", "t/b", "c"])), (1, first)]);
+    bus.commit();
+    // What is not settled when it begins is delivered when it is.
+    writer.say(&bus, &[(1, publish(6, &[(1, "a3")]))]);
+    bus.write();
+    let got = reader.say(&bus, &[(1, subscribe(&["t/*", "t/**"], Begin::Last, false))]);
+    assert_eq!(shown(&got), ["1 subscribed", "0 names 1=t/a 2=t/b", "1 deliver through 5: 3:a2 5:b2"]);
+    bus.commit();
+    assert_eq!(shown(&reader.hear(&bus)), ["1 deliver through 6: 6:a3"]);
+    let got = reader.say(&bus, &[(2, subscribe(&["**"], Begin::Last, true))]);
+    assert_eq!(
+        shown(&got),
+        ["2 subscribed", "0 names 3=c", "2 deliver through 6: 4:c1 5:b2 6:a3", "2 ended through 6 ok"]
+    );
+    let got = reader.say(&bus, &[(3, subscribe(&["nothing"], Begin::Last, true))]);
+    assert_eq!(shown(&got), ["3 subscribed", "3 ended through 6 ok"]);
+}
+
+fn expecting(first: u64, (topic, payload): (u32, &str), filter: &str, sequence: u64) -> Frame {
+    let Frame::Publish(mut frame) = publish(first, &[(topic, payload)]) else { panic!() };
+    frame.condition = Some(Condition { sequence: Sequence(sequence), filter: Text::from(filter) });
+    Frame::Publish(frame)
+}
+
+#[test]
+fn a_refusal_that_rested_on_a_voided_message_is_judged_again() {
+    for (wanted, answer) in [(2, "1 replies 1x1 reopen 0"), (1, "1 replies 1x1 condition failed 2")] {
+        let mut bus = Bus::new();
+        let (mut a, mut b) = (bus.peer(), bus.peer());
+        a.open(&mut bus, 1, "a");
+        a.say(&bus, &[(0, topics(&["s"])), (1, publish(1, &[(1, "kept")]))]);
+        bus.commit();
+        assert_eq!(shown(&a.hear(&bus)), ["1 replies 1x1 ok 2"]);
+        a.say(&bus, &[(1, publish(2, &[(1, "falls")]))]);
+        bus.write();
+        b.open_without_commit(&bus, 1);
+        b.say(&bus, &[(0, topics(&["s"])), (1, expecting(1, (1, "next"), "s", wanted))]);
+        assert_eq!(shown(&b.hear(&bus)), Vec::<String>::new(), "it rests on what is not settled");
+        let flying: Vec<BatchNumber> = bus.log.backend().flying().collect();
+        bus.log.backend().complete(flying[0], Outcome::Failed);
+        bus.log.step(bus.now.wall, false).unwrap();
+        bus.commit();
+        bus.commit();
+        assert_eq!(shown(&b.hear(&bus)), [answer]);
+    }
 }

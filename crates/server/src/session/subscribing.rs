@@ -19,9 +19,13 @@ use super::{Read, Session};
 use crate::clock::Now;
 use crate::history::Supplied;
 use crate::metrics::{add, sub};
+use crate::newest::Newest;
 use crate::node::Node;
 use crate::output::Output;
 use crate::subscription::{Begins, Subscription, Turn};
+
+/// Subscriptions of one session that may be at the newest of each topic at the same time: each holds 8 bytes a topic.
+const NEWEST_MAX: usize = 4;
 
 /// A session's subscriptions.
 #[derive(Default)]
@@ -137,6 +141,10 @@ impl Session {
     ) -> Result<(), Refusal> {
         let refuse = |code: Code, text: String| (code, (0, 0), text);
         let node = Arc::clone(&self.node);
+        let at_newest = self.subscriptions.by_channel.values().filter(|other| other.is_at_newest()).count();
+        if subscribe.begin == Begin::Last && at_newest >= NEWEST_MAX {
+            return Err(refuse(Code::Busy, format!("{NEWEST_MAX} subscriptions are being given the newest messages")));
+        }
         let heard = node.hub.lock().add(filters, Arc::clone(&self.mailbox), channel);
         let heard = heard.map_err(|bad| refuse(Code::TooManyFilters, bad.to_string()))?;
         let id = heard.0;
@@ -173,13 +181,13 @@ pub(super) fn begins(node: &Node, subscribe: &Subscribe, filters: &FilterSet) ->
         Begin::Sequence(sequence) if sequence.0 == 0 => (node.history.first_kept(), None),
         Begin::Sequence(sequence) => (sequence, None),
         Begin::Time(time) => (node.history.sequence_at(time), Some(time)),
-        Begin::Last => {
-            return Err((Code::NotOffered, "starting from the last values is not offered by this server".into()));
-        }
+        Begin::Last => (settled.next(), None),
     };
+    let newest = (subscribe.begin == Begin::Last).then(|| Newest::find(node, filters, settled));
     Ok(Begins {
-        first,
+        first: newest.as_ref().map_or(first, Newest::next),
         not_before,
+        newest,
         until: subscribe.until_end.then_some(settled),
         credit: subscribe.credit_bytes,
         filters: filters.iter().map(|filter| filter.as_str().into()).collect(),

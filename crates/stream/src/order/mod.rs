@@ -192,6 +192,11 @@ impl Order {
         self.topics.get(topic)
     }
 
+    /// The newest message of each of these topics at or below a settled sequence, where no newer one is settled or sure to be.
+    pub fn newest_settled(&self, topics: &[u32], to: Sequence, out: &mut Vec<Sequence>) {
+        self.topics.newest_settled(topics, to, out);
+    }
+
     /// Counts found at a start.
     pub fn restore_topic(&mut self, topic: u32, counts: TopicCounts) {
         self.topics.set(topic, counts);
