@@ -17,13 +17,16 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
+/// A header: key and value.
+pub type Pair<'a> = (Cow<'a, str>, Vec<u8>);
+
 /// A message as a line tells it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Line<'a> {
     pub topic: Cow<'a, str>,
     pub payload: Cow<'a, [u8]>,
     pub event_time: Option<i64>,
-    pub headers: Vec<(Cow<'a, str>, Vec<u8>)>,
+    pub headers: Vec<Pair<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -94,7 +97,7 @@ enum Value {
 }
 
 impl<'a> Headers<'a> {
-    fn read(self) -> Result<Vec<(Cow<'a, str>, Vec<u8>)>, String> {
+    fn read(self) -> Result<Vec<Pair<'a>>, String> {
         let one = |(key, value): (Cow<'a, str>, Value)| match value {
             Value::Text(text) => Ok((key, text.into_bytes())),
             Value::Bytes { b64 } => match STANDARD.decode(b64.as_bytes()) {

@@ -234,6 +234,11 @@ impl HistoryCursor {
     /// Reads on, a slice of 256 KiB or one record.
     pub fn step(&mut self, node: &Node, selector: &mut dyn Selector, out: &mut Vec<Slice>) -> HistoryStep {
         if let Some(text) = self.failed.take() {
+            // Retention may have taken the file while it was to be read.
+            let first = node.history.first_kept();
+            if self.next() < first {
+                return HistoryStep::Trimmed { first };
+            }
             return HistoryStep::Damaged { text };
         }
         let step = {

@@ -46,3 +46,5 @@ pub mod cursor_replay;
 pub mod serving;
 
 pub mod refill;
+
+pub mod retention;

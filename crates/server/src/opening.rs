@@ -19,6 +19,7 @@ use crate::cursor_replay::CursorReplay;
 use crate::log::Log;
 use crate::node::{Identity, Node};
 use crate::refill::Refill;
+use crate::retention::{checkpoint_segments, free_segments};
 use crate::settings::Settings;
 
 /// How far the last kept timestamp may be ahead of the clock.
@@ -148,7 +149,8 @@ pub fn open(settings: Settings, disk: Arc<dyn Disk>, chance: Chance) -> Result<O
     let options = LocalOptions {
         new_stream: Some(NewStream { id: chance.stream_id, name: settings.stream_name.clone(), now: chance.now }),
         segment_bytes: settings.segment_bytes,
-        free_files_max: usize::try_from(settings.free_segments_max).unwrap_or(usize::MAX),
+        free_files_max: free_segments(&settings),
+        checkpoint_segments: checkpoint_segments(&settings, LocalOptions::default().checkpoint_segments),
         window_messages: settings.remembered_messages(),
         ..LocalOptions::default()
     };

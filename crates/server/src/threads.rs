@@ -18,9 +18,12 @@ use crate::clock::{Clock, wall};
 use crate::log::Log;
 use crate::node::Node;
 use crate::refill::{Refill, RefillJob, Refilled};
+use crate::retention::LOOK_EVERY_NS;
 
 /// How long after the last batch an empty one carries `synced_to` forward; half of what docs/format.md allows.
 const MARK_AFTER: Duration = Duration::from_millis(50);
+/// How often it is looked for what is too old.
+const LOOK_EVERY: Duration = Duration::from_nanos(LOOK_EVERY_NS.unsigned_abs());
 /// How often what failed, a full disk asked for room for one, is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 const RETRY_NS: i64 = 500_000_000;
@@ -130,6 +133,9 @@ fn run(
             log.backend().retry();
             tried_at = clock.mono();
         }
+        if waited == Waited::Age {
+            log.retain(wall());
+        }
         let wrote = log.step(wall(), waited == Waited::Idle)?;
         log.publish_table(false);
         if !wrote && desk.stop.load(Ordering::Acquire) && !log.has_held() && !node.engine.lock().has_pending() {
@@ -145,11 +151,14 @@ enum Waited {
     Idle,
     /// The disk was full, or a job failed, a while ago.
     Failed,
+    /// Nothing came for a while: messages have grown old.
+    Age,
 }
 
 /// Waits until the log has something to do. `held`: batches wait for room, which a job makes. `failed`: a job is to be tried
 /// again.
 fn wait(node: &Node, desk: &Desk, held: bool, failed: bool) -> Waited {
+    let retains_by_age = node.settings.retention_age_s > 0;
     let mut engine = node.engine.lock();
     loop {
         let stop = desk.stop.load(Ordering::Acquire);
@@ -163,6 +172,10 @@ fn wait(node: &Node, desk: &Desk, held: bool, failed: bool) -> Waited {
         } else if engine.is_disk_full() || failed || (stop && held) {
             if node.work.wait_for(&mut engine, RETRY).timed_out() {
                 return Waited::Failed;
+            }
+        } else if retains_by_age {
+            if node.work.wait_for(&mut engine, LOOK_EVERY).timed_out() {
+                return Waited::Age;
             }
         } else {
             node.work.wait(&mut engine);
@@ -194,6 +207,7 @@ fn attend(log: &mut Log<Local>, refill: &mut Refill, node: &Node, desk: &Desk, h
                     tell(&notice);
                 }
                 log.publish_table(true);
+                log.retain(wall());
             }
             Finished::Refill(refilled) => {
                 out.refilling = false;

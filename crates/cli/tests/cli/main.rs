@@ -6,5 +6,6 @@ mod config;
 mod crash;
 mod demo;
 mod inspect;
+mod keeping;
 mod support;
 mod talking;

@@ -356,7 +356,7 @@ impl World {
         let wall = self.wall();
         let mut process = self.process.take().expect("the server is there");
         loop {
-            process.attend();
+            process.attend(wall);
             let (new, wrote) = process.begin(wall, false);
             new.into_iter().for_each(|number| process.complete(number, Outcome::Durable));
             if process.finish(wall).is_err() || !wrote {

@@ -77,7 +77,7 @@ impl World {
         if process.writing {
             return Ok(());
         }
-        let (jobs, notices) = process.attend();
+        let (jobs, notices) = process.attend(wall);
         let (new, wrote) = process.begin(wall, mark);
         self.hear(notices)?;
         for job in jobs {
