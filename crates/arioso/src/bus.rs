@@ -9,7 +9,7 @@ use arioso_server::metrics::COUNTERS;
 use arioso_server::serving;
 use arioso_server::settings::Settings;
 use arioso_stream::Sequence;
-use arioso_wire::{Begin, StatusRow};
+use arioso_wire::{BackUpRow, Begin, StatusRow};
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Runtime};
 
@@ -204,6 +204,23 @@ impl Bus {
     /// Forgets a named publisher; what it published stays.
     pub fn drop_publisher(&self, name: &str) -> Result<()> {
         Ok(self.runtime.block_on(self.client().drop_publisher(name))?)
+    }
+
+    /// Copies the stream, as it is kept now, to a folder on the server's side: an absolute path, made if missing, else empty. A
+    /// bus that is opened on it has every message acknowledged up to `through`.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let bus = arioso::Bus::open(dir.path().join("data"))?;
+    /// let sequence = bus.publish("a", b"kept")?.sequence;
+    /// let folder = dir.path().join("backup");
+    /// assert!(bus.back_up(&folder.display().to_string())?.through >= sequence);
+    /// let restored = arioso::Bus::open(folder)?;
+    /// assert!(restored.status()?.settled >= sequence);
+    /// # Ok::<(), arioso::Error>(())
+    /// ```
+    pub fn back_up(&self, folder: &str) -> Result<BackUpRow> {
+        Ok(self.runtime.block_on(self.client().back_up(folder))?)
     }
 
     /// Every cursor, by name.

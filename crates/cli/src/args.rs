@@ -59,6 +59,11 @@ pub enum Verb {
     /// Lists or drops named publishers
     #[command(after_help = "Examples:\n  arioso publishers list\n  arioso publishers drop sensor-7")]
     Publishers(PublishersArgs),
+    /// Copies a running server's stream to a folder; a server started on that goes on from there
+    #[command(
+        after_help = "Examples:\n  arioso backup /var/backups/arioso-monday\n  arioso serve --data /var/backups/arioso-monday"
+    )]
+    Backup(BackupArgs),
     /// Shows split plans of a topic tree side by side, as a table or on a page
     Lab(arioso_lab::LabArgs),
     /// Verifies every checksum of a data directory that no server has open, and lists what is in it
@@ -318,6 +323,15 @@ pub struct TopicsArgs {
     /// JSON lines instead of tab-separated values
     #[arg(long)]
     pub json: bool,
+}
+
+/// Flags of `backup`.
+#[derive(Debug, Args)]
+pub struct BackupArgs {
+    #[command(flatten)]
+    pub at: At,
+    /// A folder on the server's machine, made if missing, else empty
+    pub out: PathBuf,
 }
 
 /// Flags of `cursors`.

@@ -1,6 +1,7 @@
 //! The one binary: commands, their flags, how they end.
 
 mod args;
+mod backup;
 mod connect;
 mod cursors;
 mod demo;
@@ -38,6 +39,7 @@ fn run(verb: Verb) -> Done {
         Verb::Pub(arguments) => publish::run(&arguments),
         Verb::Sub(arguments) => subscribe::run(&arguments),
         Verb::Topics(arguments) => topics::topics(&arguments),
+        Verb::Backup(arguments) => backup::run(&arguments),
         Verb::Cursors(arguments) => cursors::run(&arguments),
         Verb::Publishers(arguments) => topics::publishers(&arguments),
         Verb::Lab(arguments) => {

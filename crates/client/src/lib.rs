@@ -93,8 +93,8 @@ mod options;
 
 pub use arioso_stream::Sequence;
 pub use arioso_wire::{
-    AckLevel, Begin, Code, CursorRow, CursorRows, ExplainRow, PublisherRow, PublisherRows, Request, StatusRow, Text,
-    TopicRow, TopicRows, Welcome,
+    AckLevel, BackUpRow, Begin, Code, CursorRow, CursorRows, ExplainRow, PublisherRow, PublisherRows, Request,
+    StatusRow, Text, TopicRow, TopicRows, Welcome,
 };
 
 pub use batch::{Batch, Headers, Messages, Received};

@@ -1,6 +1,7 @@
 //! Drives one session on a socket (or on a pipe inside the process): reads, writes, disk reads, time, wake-ups.
 
 use std::io::{self, IoSlice};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,8 +9,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, Wr
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::backup::back_up;
 use crate::clock::Clock;
-use crate::history::Supplied;
+use crate::history::{ReadRequest, Supplied};
 use crate::node::Node;
 use crate::output::Output;
 use crate::session::{Read, Session, Wishes};
@@ -39,7 +41,7 @@ where
         }
         for Read { channel, request } in wanted {
             let node = Arc::clone(&node);
-            reads.spawn_blocking(move || (channel, node.history.read(&request)));
+            reads.spawn_blocking(move || (channel, read_for(&node, &request)));
         }
         let due = session.deadline() - clock.mono();
         let due = Duration::from_nanos(u64::try_from(due.max(0)).unwrap_or(0));
@@ -66,6 +68,17 @@ where
             () = tokio::task::yield_now(), if again => {}
             () = tokio::time::sleep(due) => {}
         }
+    }
+}
+
+/// Does what a session asks of the disk.
+fn read_for(node: &Node, request: &ReadRequest) -> Result<Supplied, String> {
+    match request {
+        ReadRequest::BackUp { folder } => {
+            let backed_up = back_up(node, Path::new(&**folder));
+            backed_up.map(Supplied::BackedUp).map_err(|error| error.to_string())
+        }
+        request => node.history.read(request),
     }
 }
 

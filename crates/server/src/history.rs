@@ -13,8 +13,9 @@ use arioso_stream::Sequence;
 use arioso_stream::record::Records;
 use arioso_stream::tip::{Selector, Slice};
 use bytes::Bytes;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock};
 
+use crate::backup::BackedUp;
 use crate::metrics::add;
 use crate::node::Node;
 use crate::subscription::SLICE_BYTES;
@@ -29,6 +30,11 @@ const FILES_MAX: usize = 64;
 pub enum ReadRequest {
     /// Bytes of a segment's file.
     Bytes(segment::ReadRequest),
+    /// Copies everything to a folder of the server's.
+    BackUp {
+        /// Where.
+        folder: Arc<str>,
+    },
     /// Whether the directory of a sealed segment has a wanted topic.
     Choose {
         /// The segment.
@@ -45,6 +51,8 @@ pub enum Supplied {
     Bytes(Bytes),
     /// Whether the segment has a wanted topic.
     Chosen(bool),
+    /// What a backup came to.
+    BackedUp(BackedUp),
 }
 
 /// Segment, incarnation, file.
@@ -59,18 +67,71 @@ pub struct History {
     started_at: Sequence,
     /// The last used last.
     files: Mutex<VecDeque<OpenFile>>,
+    exact: Mutex<Exact>,
+    exact_told: Condvar,
+}
+
+/// Who wants the table exact, and how far it is.
+#[derive(Default)]
+struct Exact {
+    wanted: u32,
+    last: Sequence,
+    lost: bool,
 }
 
 impl History {
     /// What a start found.
     pub fn new(disk: Arc<dyn Disk>, table: SegmentTable, voids: Voids, started_at: Sequence) -> History {
         let (table, voids, files) = (RwLock::new(table), RwLock::new(voids), Mutex::new(VecDeque::new()));
-        History { disk, table, voids, started_at, files }
+        let (exact, exact_told) = (Mutex::default(), Condvar::new());
+        History { disk, table, voids, started_at, files, exact, exact_told }
     }
 
     /// The first number of this start: a reader that has read all there is on disk has passed what lies before.
     pub fn started_at(&self) -> Sequence {
         self.started_at
+    }
+
+    /// The disk behind it.
+    pub fn disk(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
+    /// Waits until the table tells of everything that is settled now; gives how far that is. `None`: the journal is lost. For
+    /// a thread that may block.
+    pub fn exact(&self, node: &Node) -> Option<Sequence> {
+        self.exact.lock().wanted += 1;
+        let settled = {
+            let mut engine = node.engine.lock();
+            // The log looks, whether anything waits for it or not.
+            engine.want(1);
+            engine.settled_to()
+        };
+        node.work.notify_all();
+        let mut exact = self.exact.lock();
+        while exact.last < settled && !exact.lost {
+            self.exact_told.wait(&mut exact);
+        }
+        exact.wanted -= 1;
+        (!exact.lost).then_some(settled)
+    }
+
+    /// Whether somebody waits for an exact table.
+    pub fn wants_exact(&self) -> bool {
+        self.exact.lock().wanted > 0
+    }
+
+    /// The table tells of everything up to here.
+    pub fn is_exact(&self, last: Sequence) {
+        let mut exact = self.exact.lock();
+        exact.last = exact.last.max(last);
+        self.exact_told.notify_all();
+    }
+
+    /// Nobody will tell any more.
+    pub fn lose(&self) {
+        self.exact.lock().lost = true;
+        self.exact_told.notify_all();
     }
 
     /// Looks at the table, or changes it; never together with I/O.
@@ -108,6 +169,7 @@ impl History {
                 let bytes = segment::read_request(&*file, request).map_err(|error| error.to_string())?;
                 Ok(Supplied::Bytes(bytes))
             }
+            ReadRequest::BackUp { .. } => Err("a backup is not read from one file".into()),
             ReadRequest::Choose { segment, filters } => {
                 let trailer = self.table.read().get(*segment).and_then(|info| info.trailer.clone());
                 let wanted: Vec<Wanted<'_>> = filters.iter().map(|filter| wanted(filter)).collect();
@@ -227,6 +289,7 @@ impl HistoryCursor {
         match read {
             Ok(Supplied::Bytes(bytes)) => self.segments.supply(bytes),
             Ok(Supplied::Chosen(wanted)) => self.segments.chosen(wanted),
+            Ok(Supplied::BackedUp(_)) => panic!("a cursor asks for no backup"),
             Err(error) => self.failed = Some(error),
         }
     }

@@ -45,6 +45,8 @@ pub mod cursor_replay;
 
 pub mod serving;
 
+pub mod backup;
+
 pub mod refill;
 
 pub mod retention;

@@ -280,7 +280,8 @@ impl Log<Local> {
     /// Shows readers the segments as they are now. `whole`: more than the newest may have changed.
     pub fn publish_table(&mut self, whole: bool) {
         let table = self.backend.table();
-        let lag = TABLE_BYTES.min(self.node.settings.tip_bytes / TABLE_TIP_PART);
+        let exact = self.node.history.wants_exact();
+        let lag = if exact { 0 } else { TABLE_BYTES.min(self.node.settings.tip_bytes / TABLE_TIP_PART) };
         self.node.history.with_table(|seen| {
             if whole {
                 *seen = table.clone();
@@ -299,5 +300,8 @@ impl Log<Local> {
                 }
             }
         });
+        if exact && let Some(newest) = self.backend.table().last() {
+            self.node.history.is_exact(Sequence(newest.last_sequence));
+        }
     }
 }

@@ -73,6 +73,7 @@ impl Threads {
             if let Err(error) = &ended {
                 tracing::error!("{error}");
                 own.engine.lock().lose();
+                own.history.lose();
                 lost.send_replace(true);
             }
             ended

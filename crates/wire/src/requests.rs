@@ -70,6 +70,11 @@ pub enum Request {
     },
     /// How the stream stands.
     Status,
+    /// Copies the stream to a folder of the server's.
+    BackUp {
+        /// An absolute path; made if missing, else empty.
+        folder: Text,
+    },
     /// A kind this version doesn't know; the server answers `not offered`.
     Other {
         /// The kind's number.
@@ -90,6 +95,7 @@ mod kind {
     pub(super) const DROP_CURSOR: u16 = 7;
     pub(super) const COMMIT: u16 = 8;
     pub(super) const STATUS: u16 = 9;
+    pub(super) const BACK_UP: u16 = 10;
 }
 
 impl Request {
@@ -105,6 +111,7 @@ impl Request {
             Request::DropCursor { .. } => kind::DROP_CURSOR,
             Request::Commit { .. } => kind::COMMIT,
             Request::Status => kind::STATUS,
+            Request::BackUp { .. } => kind::BACK_UP,
             Request::Other { kind, .. } => *kind,
         }
     }
@@ -158,6 +165,7 @@ impl Body for Request {
                 next.put(out);
             }
             Request::Status => {}
+            Request::BackUp { folder } => folder.put(out),
             Request::Other { body, .. } => body.put(out),
         }
     }
@@ -191,6 +199,7 @@ impl Body for Request {
                 next: Sequence::get(from, "next")?,
             },
             kind::STATUS => Request::Status,
+            kind::BACK_UP => Request::BackUp { folder: Text::get(from, "folder")? },
             kind => Request::Other { kind, body: from.rest() },
         })
     }
@@ -362,6 +371,19 @@ row! {
 }
 rows_kind!(StatusRows, StatusRow, "status row");
 
+row! {
+    /// What a backup came to.
+    BackUpRow of BackUpRows, "backup row" {
+        /// Every message acknowledged up to here that is kept is in it.
+        through: Sequence,
+        /// Files copied.
+        files: u64,
+        /// Their bytes.
+        bytes: u64,
+    }
+}
+rows_kind!(BackUpRows, BackUpRow, "backup row");
+
 /// What an answer holds, by the request's kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rows {
@@ -375,6 +397,8 @@ pub enum Rows {
     Cursors(List<CursorRows>),
     /// Of a status request.
     Status(StatusRow),
+    /// Of a backup request.
+    BackUp(BackUpRow),
     /// Of a request that changes something: it is done.
     Done {
         /// The request's kind.
@@ -409,6 +433,7 @@ impl Rows {
             Rows::Explain(_) => kind::EXPLAIN,
             Rows::Cursors(_) => kind::CURSORS,
             Rows::Status(_) => kind::STATUS,
+            Rows::BackUp(_) => kind::BACK_UP,
             Rows::Done { kind } | Rows::Other { kind, .. } => *kind,
         }
     }
@@ -419,7 +444,7 @@ impl Rows {
             Rows::Topics(rows) => rows.len(),
             Rows::Publishers(rows) => rows.len(),
             Rows::Cursors(rows) => rows.len(),
-            Rows::Explain(_) | Rows::Status(_) => 1,
+            Rows::Explain(_) | Rows::Status(_) | Rows::BackUp(_) => 1,
             Rows::Done { .. } => 0,
             Rows::Other { count, .. } => *count as usize,
         }
@@ -446,6 +471,7 @@ impl Body for Answer {
             Rows::Explain(row) => ExplainRows::write(row, out),
             Rows::Cursors(rows) => rows.put_rows(out),
             Rows::Status(row) => StatusRows::write(row, out),
+            Rows::BackUp(row) => BackUpRows::write(row, out),
             Rows::Done { .. } => {}
             Rows::Other { rows, .. } => out.put_slice(rows),
         }
@@ -474,6 +500,10 @@ impl Body for Answer {
             kind::STATUS => {
                 want(from, 1, "1")?;
                 Rows::Status(StatusRows::read(from)?)
+            }
+            kind::BACK_UP => {
+                want(from, 1, "1")?;
+                Rows::BackUp(BackUpRows::read(from)?)
             }
             kind::DROP_PUBLISHER | kind::SET_CURSOR | kind::DROP_CURSOR | kind::COMMIT => {
                 want(from, 0, "0")?;

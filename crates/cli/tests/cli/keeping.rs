@@ -61,3 +61,41 @@ fn a_budget_too_small_for_the_segments_is_refused_with_what_would_be_right() {
     run(&["serve", "--data", &data, "--retention-bytes", "100MiB"])
         .fails(2, &["retention-bytes", "at least 8 segments"]);
 }
+
+#[test]
+fn a_backup_taken_under_load_has_everything_acknowledged_by_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, backup) = (dir.path().join("data"), dir.path().join("backup"));
+    let server = Server::start(&data);
+    server.run_with_input(&["pub", "--jsonl", "-", "--publisher", "p"], &kibibytes(3_000)).ok();
+    server.run(&["sub", "load/a", "--cursor", "c", "--count", "1000"]).ok();
+    let load = server.spawn(&["sub", "load/**", "--from", "live"]);
+    let (address, stop) = (server.address.clone(), std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false)));
+    let stopped = std::sync::Arc::clone(&stop);
+    let writer = std::thread::spawn(move || {
+        let mut acknowledged = Vec::new();
+        while !stopped.load(std::sync::atomic::Ordering::Relaxed) {
+            let told = run(&["pub", "load/b", "x", "--server", &address]).json();
+            acknowledged.push(told[0]["seq"].as_u64().unwrap());
+        }
+        acknowledged
+    });
+    let out = backup.display().to_string();
+    let told = server.run(&["backup", &out]).json();
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    let acknowledged = writer.join().unwrap();
+    let through = told[0]["through"].as_u64().unwrap();
+    server.run(&["backup", &out]).fails(1, &["not empty"]);
+    drop(load);
+    server.kill();
+    run(&["inspect", &out]).ok();
+    let restored = Server::start(&backup);
+    let kept = restored.run(&["sub", "**", "--from", "start", "--until-end"]).json();
+    let kept: Vec<u64> = kept.iter().map(|line| line["seq"].as_u64().unwrap()).collect();
+    assert!(kept.len() >= 3_000);
+    let missing: Vec<_> = acknowledged.iter().filter(|seq| **seq <= through && !kept.contains(seq)).collect();
+    assert!(missing.is_empty(), "{missing:?} were acknowledged by {through}");
+    assert_eq!(restored.run(&["sub", "load/a", "--cursor", "c", "--until-end"]).json().len(), 2_000);
+    let again = restored.run(&["pub", "load/c", "after", "--publisher", "p"]).json()[0]["seq"].as_u64().unwrap();
+    assert!(again > *acknowledged.iter().max().unwrap_or(&through), "no number is used twice");
+}

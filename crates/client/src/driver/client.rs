@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use arioso_stream::Sequence;
 use arioso_wire::{
-    Answer, Begin, CursorRows, ExplainRow, Filters, Kind, List, PublisherRows, Request, Rows, StatusRow, Text,
-    TopicRows, Welcome,
+    Answer, BackUpRow, Begin, CursorRows, ExplainRow, Filters, Kind, List, PublisherRows, Request, Rows, StatusRow,
+    Text, TopicRows, Welcome,
 };
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -19,6 +19,9 @@ use super::subscription::Subscription;
 use crate::machine::{Connection, Subscribe, SubscriptionId};
 use crate::options::{Options, PAGE_ROWS_MAX};
 use crate::{Error, Result};
+
+/// Bytes of a path.
+const FOLDER_BYTES_MAX: usize = 4_096;
 
 /// A connection to a server, made again whenever it is cut. Clones share it; when the last handle is gone, it closes
 /// after everything published is answered.
@@ -187,6 +190,15 @@ impl Client {
     pub async fn status(&self) -> Result<StatusRow> {
         match self.one(Request::Status).await? {
             Rows::Status(row) => Ok(row),
+            _ => Err(Error::protocol("an answer of another kind")),
+        }
+    }
+
+    /// Copies the stream to a folder on the server's side: an absolute path, made if missing, else empty.
+    pub async fn back_up(&self, folder: &str) -> Result<BackUpRow> {
+        crate::machine::check_length("a folder", folder, 1, FOLDER_BYTES_MAX)?;
+        match self.one(Request::BackUp { folder: folder.into() }).await? {
+            Rows::BackUp(row) => Ok(row),
             _ => Err(Error::protocol("an answer of another kind")),
         }
     }

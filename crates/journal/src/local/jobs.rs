@@ -288,8 +288,9 @@ impl Local {
         self.retire_job()
             .map(Job::Retire)
             .or_else(|| self.prepare_job().map(Job::Prepare))
-            .or_else(|| self.seal_job().map(Job::Seal))
+            // Before the next seal: while much is published there is always one to be done.
             .or_else(|| self.checkpoint_job().map(Job::Checkpoint))
+            .or_else(|| self.seal_job().map(Job::Seal))
     }
 
     /// Whether a job failed, for whatever reason: [`Local::retry`] is to be called in a while.
@@ -352,7 +353,7 @@ impl Local {
     }
 
     fn checkpoint_job(&mut self) -> Option<CheckpointJob> {
-        if self.checkpointing || self.checkpoint_failed || self.sealing {
+        if self.checkpointing || self.checkpoint_failed {
             return None;
         }
         let first_unsealed = self.unsealed.front().map(|(segment, _)| *segment);

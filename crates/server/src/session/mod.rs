@@ -19,10 +19,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arioso_wire::{
-    CHANNEL_CONNECTION, Code, ErrorFrame, Frame, FrameReader, Goodbye, Hello, MAGIC, Ping, Pong, Request, Text,
-    Welcome, negotiate,
+    Answer, BackUpRow, CHANNEL_CONNECTION, Code, ErrorFrame, Frame, FrameReader, Goodbye, Hello, MAGIC, Ping, Pong,
+    Request, Rows, Text, Welcome, negotiate,
 };
 
+use crate::backup::BackedUp;
 use crate::clock::Now;
 use crate::history::{ReadRequest, Supplied};
 use crate::mailbox::{Mail, Mailbox};
@@ -80,6 +81,10 @@ pub struct Session {
     tenants: u8,
     subscriptions: Subscriptions,
     listings: Listings,
+    /// Backups that are wanted, that are being made, and that are done.
+    wanted_backups: Vec<Read>,
+    backups: Vec<u16>,
+    backed_up: Vec<(u16, Result<Supplied, String>)>,
     mail: Vec<Mail>,
     ready: Vec<u16>,
     heard_at: i64,
@@ -106,6 +111,9 @@ impl Session {
             tenants: 0,
             subscriptions: Subscriptions::default(),
             listings: Listings::default(),
+            wanted_backups: Vec::new(),
+            backups: Vec::new(),
+            backed_up: Vec::new(),
             mail: Vec::new(),
             ready: Vec::new(),
             heard_at: now,
@@ -127,7 +135,13 @@ impl Session {
 
     /// Bytes that a read asked for arrived, or why they did not.
     pub fn supply(&mut self, channel: u16, read: Result<Supplied, String>) {
-        self.subscriptions.supply(channel, read);
+        match self.backups.iter().position(|waiting| *waiting == channel) {
+            Some(at) => {
+                self.backups.remove(at);
+                self.backed_up.push((channel, read));
+            }
+            None => self.subscriptions.supply(channel, read),
+        }
     }
 
     /// Bytes came in at this time.
@@ -155,6 +169,8 @@ impl Session {
         }
         if self.state == State::Open {
             self.listings.turn(&self.node, out);
+            wishes.reads.append(&mut self.wanted_backups);
+            self.tell_backups(out);
             self.subscriptions.mark_all(now.mono, &self.node, out);
             wishes.again |= self.subscriptions.turn(now.mono, &self.node, out, &mut wishes.reads);
         }
@@ -268,10 +284,39 @@ impl Session {
             self.change_cursor(now.wall, channel, &request, out);
             return Ok(());
         }
+        if let Request::BackUp { folder } = &request {
+            self.back_up(channel, folder, out);
+            return Ok(());
+        }
         if let Err((code, text)) = self.listings.begin(channel, request, &self.node) {
             self.fail(channel, code, (0, 0), &text, out);
         }
         Ok(())
+    }
+
+    fn back_up(&mut self, channel: u16, folder: &str, out: &mut Output) {
+        if self.node.settings.insecure {
+            let text = "backups are not offered while the server listens to anybody (insecure)";
+            return self.fail(channel, Code::NotOffered, (0, 0), text, out);
+        }
+        if !self.backups.is_empty() {
+            return self.fail(channel, Code::Busy, (0, 0), "a backup is being made on this connection", out);
+        }
+        self.backups.push(channel);
+        self.wanted_backups.push(Read { channel, request: ReadRequest::BackUp { folder: folder.into() } });
+    }
+
+    fn tell_backups(&mut self, out: &mut Output) {
+        for (channel, done) in std::mem::take(&mut self.backed_up) {
+            match done {
+                Ok(Supplied::BackedUp(BackedUp { through, files, bytes })) => {
+                    let rows = Rows::BackUp(BackUpRow { through, files, bytes });
+                    out.push(channel, &Frame::Answer(Answer { more: false, rows }));
+                }
+                Ok(_) => panic!("a backup was asked for"),
+                Err(text) => self.fail(channel, Code::Internal, (0, 0), &text, out),
+            }
+        }
     }
 
     fn take_mail(&mut self, now: i64, out: &mut Output) {

@@ -7,7 +7,7 @@ use arioso_stream::Sequence;
 use arioso_stream::filter::{Filter, FilterSet};
 use arioso_wire::{AckLevel, Begin, Request, Text};
 
-use super::client::{Book, Client, Following, Pace, Publisher};
+use super::client::{Book, Client, CursorBook, Following, Pace, Publisher};
 use super::process::AnyLog;
 use super::queue::Event;
 use super::{BAD_TOPICS, MS, Phase, US, WALL_NS, World};
@@ -17,6 +17,8 @@ use crate::model::{Sent, Uid, payload};
 
 /// Publishers of a client.
 const PUBLISHERS_MAX: usize = 3;
+/// Cursors of a run.
+const CURSORS_MAX: usize = 3;
 /// Subscriptions of a client; the server allows more.
 const FOLLOWS_MAX: usize = 6;
 
@@ -45,12 +47,14 @@ impl World {
             0..58 => self.publish(client),
             58..64 => self.open_publisher(client),
             64..66 => self.close_publisher(client),
-            66..76 => self.subscribe(client),
+            66..74 => self.subscribe(client),
+            74..76 => self.subscribe_by_cursor(client),
             76..79 => self.unsubscribe(client),
             79..82 => self.subscribe_at_mark(client),
             82..86 => self.clients[client].stalled_until = self.now + self.rng.within(20 * MS, 1_000 * MS),
             86..93 => self.change_pace(client),
-            93..96 => self.request(client),
+            93..95 => self.request(client),
+            95..97 => self.commit(client),
             _ => self.give_back(),
         }
         if self.rng.percent(self.plan.cut_percent) {
@@ -347,13 +351,52 @@ impl World {
         let filters = self.filters();
         let settled = self.process.as_ref().map_or(0, |process| process.node.engine.lock().settled_to().0);
         let begin = match self.rng.below(10) {
-            0..4 => Begin::Start,
+            0..3 => Begin::Start,
+            3 => Begin::Last,
             4..6 => Begin::Live,
             6..8 => Begin::Sequence(Sequence(self.rng.within(0, settled + 5))),
             8 => Begin::Time(WALL_NS + self.rng.below(self.now + 1).cast_signed()),
             _ => Begin::Sequence(Sequence(self.rng.within(settled / 2, settled))),
         };
-        self.follow(client, &filters, begin);
+        self.follow(client, &filters, begin, None);
+    }
+
+    /// Takes a cursor, perhaps from somebody else.
+    fn subscribe_by_cursor(&mut self, client: usize) {
+        if self.cursors.len() < CURSORS_MAX && self.rng.percent(30) {
+            let mut filters = self.filters();
+            filters.sort_unstable();
+            filters.dedup();
+            self.cursors.push(CursorBook { filters, ..CursorBook::default() });
+        }
+        if self.cursors.is_empty() {
+            return;
+        }
+        let cursor = self.rng.index(self.cursors.len());
+        let filters = self.cursors[cursor].filters.clone();
+        self.follow(client, &filters, Begin::Start, Some(cursor));
+    }
+
+    /// Moves a cursor behind what its application took.
+    fn commit(&mut self, client: usize) {
+        let holding: Vec<_> = self.clients[client]
+            .follows
+            .iter()
+            .filter_map(|following| Some((following.id, following.cursor?.0, following.follow.through)))
+            .filter(|(_, _, through)| *through > 0)
+            .collect();
+        if holding.is_empty() {
+            return;
+        }
+        let (id, cursor, through) = holding[self.rng.index(holding.len())];
+        let Some((name, holder_epoch)) = self.clients[client].machine.holder(id) else { return };
+        let next = through + 1;
+        let request = Request::Commit { name, holder_epoch, next: Sequence(next) };
+        if let Ok(id) = self.clients[client].machine.request(request) {
+            self.cursors[cursor].asked = self.cursors[cursor].asked.max(next);
+            self.clients[client].requests += 1;
+            self.clients[client].commits.push((id, cursor, next));
+        }
     }
 
     /// Goes on where a mark of another subscription stands.
@@ -368,10 +411,10 @@ impl World {
         }
         let mark = of.marks[self.rng.index(of.marks.len())];
         let filters: Vec<String> = of.filters.iter().map(|filter| filter.as_str().to_owned()).collect();
-        self.follow(client, &filters, Begin::Sequence(Sequence(mark + 1)));
+        self.follow(client, &filters, Begin::Sequence(Sequence(mark + 1)), None);
     }
 
-    fn follow(&mut self, client: usize, filters: &[String], begin: Begin) {
+    fn follow(&mut self, client: usize, filters: &[String], begin: Begin, cursor: Option<usize>) {
         if self.clients[client].follows.len() >= FOLLOWS_MAX {
             return;
         }
@@ -383,7 +426,7 @@ impl World {
             begin,
             until_end,
             credit_bytes,
-            cursor: Text::EMPTY,
+            cursor: cursor.map_or(Text::EMPTY, |cursor| Text::from(format!("cursor-{cursor}"))),
         };
         let Ok(id) = self.clients[client].machine.subscribe(wanted) else { return };
         self.follows_count += 1;
@@ -399,6 +442,8 @@ impl World {
         self.clients[client].follows.push(Following {
             id,
             follow,
+            newest: begin == Begin::Last,
+            cursor: cursor.map(|cursor| (cursor, self.cursors[cursor].committed)),
             time,
             pace,
             waiting: VecDeque::new(),
@@ -450,7 +495,8 @@ impl World {
     }
 
     fn request(&mut self, client: usize) {
-        let request = match self.rng.below(3) {
+        let request = match self.rng.below(4) {
+            3 => Request::Cursors { after: Text::EMPTY, rows_max: 1_000 },
             0 => Request::Status,
             1 => Request::Topics { filter: Text::from("a/**"), after: Text::EMPTY, rows_max: 1_000 },
             _ => Request::Publishers { after: Text::EMPTY, rows_max: 1_000 },

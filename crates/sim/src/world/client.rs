@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use arioso_client::{Batch, Connection, Options, PublisherId, SubscriptionId};
+use arioso_client::{Batch, Connection, Options, PublisherId, RequestId, SubscriptionId};
 
 use crate::follow::Follow;
 use crate::model::Uid;
@@ -29,6 +29,19 @@ pub struct Client {
     pub follows: Vec<Following>,
     /// Requests that wait for an answer.
     pub requests: usize,
+    /// Commits that wait for an answer: cursor and position.
+    pub commits: Vec<(RequestId, usize, u64)>,
+}
+
+/// A cursor as all applications together know it.
+#[derive(Default)]
+pub struct CursorBook {
+    /// Its filters.
+    pub filters: Vec<String>,
+    /// The highest position whose commit was answered.
+    pub committed: u64,
+    /// The highest position anybody asked to commit.
+    pub asked: u64,
 }
 
 /// A publisher as its application sees it.
@@ -79,6 +92,10 @@ pub struct Following {
     pub id: SubscriptionId,
     /// What it got.
     pub follow: Follow,
+    /// It began at the newest of each topic.
+    pub newest: bool,
+    /// The cursor it holds, and the most that was known to be committed when it was asked for.
+    pub cursor: Option<(usize, u64)>,
     /// What it was made with: a time, where it begins at one.
     pub time: Option<i64>,
     /// How fast it is.
@@ -117,6 +134,7 @@ impl Client {
             publishers: Vec::new(),
             follows: Vec::new(),
             requests: 0,
+            commits: Vec::new(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! A client is looked after: bytes and time in, events told to its application and to the model, bytes out.
 
-use arioso_client::{Batch, Error, Event as Told, PublisherId, SubscriptionId};
+use arioso_client::{Batch, Error, Event as Told, PublisherId, Started, SubscriptionId};
 use arioso_wire::Code;
 
 use super::client::Pace;
@@ -140,20 +140,7 @@ impl World {
             }
             Told::Answered { publisher, messages, outcome } => self.answered(client, publisher, messages, &outcome)?,
             Told::PublisherOver { publisher, error } => self.publisher_over(client, publisher, &error)?,
-            Told::Subscribed { subscription, started } => {
-                let Some(following) = self.clients[client].following(subscription) else { return Ok(()) };
-                if following.follow.start == Start::Unknown {
-                    following.follow.start = match following.time {
-                        Some(time) => Start::Time(time, started.starts_at.0),
-                        None => Start::At(started.starts_at.0),
-                    };
-                }
-                if following.until_end && following.until.is_none() {
-                    following.until = Some(started.newest_settled.0);
-                }
-                let (number, from) = (following.follow.number, started.starts_at);
-                self.trace.note(self.now, format_args!("client {client} subscription {number} from {from}"), &[]);
-            }
+            Told::Subscribed { subscription, started } => self.subscribed(client, subscription, started)?,
             Told::Delivered { subscription, batch } => self.delivered(client, subscription, batch)?,
             Told::Mark { subscription, through } => {
                 if let Some(following) = self.clients[client].following(subscription) {
@@ -173,8 +160,19 @@ impl World {
             Told::SubscriptionOver { subscription, outcome } => {
                 self.subscription_over(client, subscription, outcome)?
             }
-            Told::Answer { outcome, .. } => {
+            Told::Answer { request, outcome } => {
                 self.clients[client].requests -= 1;
+                let commits = &mut self.clients[client].commits;
+                let commit = commits.iter().position(|(id, _, _)| *id == request).map(|at| commits.remove(at));
+                match (&outcome, commit) {
+                    (Ok(_), Some((_, cursor, next))) => {
+                        let committed = &mut self.cursors[cursor].committed;
+                        *committed = (*committed).max(next);
+                    }
+                    // Another holder took it, or a later commit overtook this one, which was told busy.
+                    (Err(Error::Refused { code: Code::Fenced | Code::BadPosition, .. }), Some(_)) => return Ok(()),
+                    _ => {}
+                }
                 match outcome {
                     Ok(_) | Err(Error::Cut { .. } | Error::Refused { code: Code::Busy, .. }) => {}
                     Err(error) => return violated(format!("a request ended with {error}")),
@@ -182,6 +180,37 @@ impl World {
             }
             Told::Over(error) => return violated(format!("it gave up: {error}")),
         }
+        Ok(())
+    }
+
+    fn subscribed(&mut self, client: usize, subscription: SubscriptionId, started: Started) -> Check {
+        let given = self.process.as_ref().map_or(0, |process| process.node.engine.lock().order().next_sequence().0);
+        let Some(following) = self.clients[client].following(subscription) else { return Ok(()) };
+        if following.follow.start == Start::Unknown {
+            if let Some((cursor, committed)) = following.cursor {
+                let (number, starts) = (following.follow.number, started.starts_at.0);
+                let most = self.cursors[cursor].asked.max(started.first_kept.0);
+                if starts < committed || starts > most {
+                    return violated(format!(
+                        "subscription {number} begins at {starts} of cursor {cursor}: {committed} was committed, {most} \
+                         is the most that was asked for"
+                    ));
+                }
+            }
+            let Some(following) = self.clients[client].following(subscription) else { return Ok(()) };
+            let (from, end) = (started.starts_at.0, started.newest_settled.0);
+            following.follow.start = match following.time {
+                None if following.newest => Start::Newest { from, end, given },
+                Some(time) => Start::Time(time, started.starts_at.0),
+                None => Start::At(started.starts_at.0),
+            };
+        }
+        let Some(following) = self.clients[client].following(subscription) else { return Ok(()) };
+        if following.until_end && following.until.is_none() {
+            following.until = Some(started.newest_settled.0);
+        }
+        let (number, from) = (following.follow.number, started.starts_at);
+        self.trace.note(self.now, format_args!("client {client} subscription {number} from {from}"), &[]);
         Ok(())
     }
 
@@ -285,6 +314,10 @@ impl World {
                 // Through its end everything was delivered; no mark need have said so.
                 let until = until.unwrap_or(0).max(following.follow.through);
                 following.follow.mark(until)?;
+                self.leave(client, at);
+                Ok(())
+            }
+            Err(Error::Fenced { .. }) if following.cursor.is_some() => {
                 self.leave(client, at);
                 Ok(())
             }

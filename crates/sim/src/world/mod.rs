@@ -24,7 +24,7 @@ use crate::plan::{Fault, Options, Plan, Plant};
 use crate::rng::Rng;
 use crate::trace::Trace;
 use crate::{Check, violated};
-use client::{Book, Client, Pace};
+use client::{Book, Client, CursorBook, Pace};
 use link::Link;
 use process::{Left, Process};
 use queue::{Event, Queue};
@@ -125,6 +125,7 @@ pub struct World {
     links: BTreeMap<u32, Link>,
     links_count: u32,
     books: Vec<Book>,
+    cursors: Vec<CursorBook>,
     /// Subscriptions whose client is done with them and that are not yet held against a full read.
     ended: Vec<Follow>,
     follows_count: u32,
@@ -167,6 +168,7 @@ impl World {
             links: BTreeMap::new(),
             links_count: 0,
             books: Vec::new(),
+            cursors: Vec::new(),
             ended: Vec::new(),
             follows_count: 0,
             process: None,
