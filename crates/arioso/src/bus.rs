@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arioso_client::{Client, Options, Route, Subscribe};
+use arioso_client::{Client, Options, Route, Snapshot, Subscribe};
 use arioso_journal::local::Recovered;
 use arioso_server::metrics::COUNTERS;
 use arioso_server::serving;
@@ -221,6 +221,52 @@ impl Bus {
     /// ```
     pub fn back_up(&self, folder: &str) -> Result<BackUpRow> {
         Ok(self.runtime.block_on(self.client().back_up(folder))?)
+    }
+
+    /// Keeps an application's snapshot under a name: its state when it had handled everything up to `as_of`. Durable when this
+    /// returns. The two newest of a name are kept, whatever retention takes.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let bus = arioso::Bus::open(dir.path())?;
+    /// let sequence = bus.publish("stock/bolts", b"+5")?.sequence;
+    /// bus.store_snapshot("inventory", sequence, b"bolts 5")?;
+    /// assert_eq!(bus.snapshot("inventory")?.expect("it was kept").bytes, b"bolts 5");
+    /// # Ok::<(), arioso::Error>(())
+    /// ```
+    pub fn store_snapshot(&self, name: &str, as_of: Sequence, bytes: &[u8]) -> Result<()> {
+        Ok(self.runtime.block_on(self.client().store_snapshot(name, as_of, bytes))?)
+    }
+
+    /// The newest snapshot kept under a name.
+    pub fn snapshot(&self, name: &str) -> Result<Option<Snapshot>> {
+        Ok(self.runtime.block_on(self.client().snapshot(name))?)
+    }
+
+    /// What a state machine starts from: the newest snapshot kept under a name, and everything that came after it; without a
+    /// snapshot, everything.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let bus = arioso::Bus::open(dir.path())?;
+    /// let first = bus.publish("stock/bolts", b"+5")?.sequence;
+    /// bus.store_snapshot("inventory", first, b"bolts 5")?;
+    /// bus.publish("stock/bolts", b"-1")?;
+    /// let (snapshot, mut after) = bus.resume("inventory", ["stock/**"])?;
+    /// assert_eq!(snapshot.expect("it was kept").bytes, b"bolts 5");
+    /// let batch = after.next_batch()?.expect("it follows live");
+    /// assert_eq!(batch.messages().next().expect("a message")?.payload(), b"-1");
+    /// # Ok::<(), arioso::Error>(())
+    /// ```
+    pub fn resume<'a>(
+        &self,
+        name: &str,
+        filters: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(Option<Snapshot>, Subscription)> {
+        let snapshot = self.snapshot(name)?;
+        let begin = snapshot.as_ref().map_or(Begin::Start, |snapshot| Begin::Sequence(snapshot.as_of.next()));
+        let subscription = self.subscribe(filters, begin, false)?;
+        Ok((snapshot, subscription))
     }
 
     /// Every cursor, by name.

@@ -98,7 +98,7 @@ pub use arioso_wire::{
 };
 
 pub use batch::{Batch, Headers, Messages, Received};
-pub use driver::{Client, Delivery, Page, Publisher, Receipt, Route, Subscription};
+pub use driver::{Client, Delivery, Page, Publisher, Receipt, Route, Snapshot, Subscription};
 pub use error::{Error, Result};
 pub use machine::{Ack, Connection, Event, PublisherId, RequestId, Started, Subscribe, SubscriptionId};
 pub use message::{Expect, Message, RecordBlock, TopicId};

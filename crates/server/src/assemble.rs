@@ -20,6 +20,7 @@ use crate::hub::Hub;
 use crate::metrics::Counters;
 use crate::node::{Identity, Node};
 use crate::settings::Settings;
+use crate::snapshots::Snapshots;
 
 /// A tip is put out a chunk at a time: so many of them that what leaves at once is little.
 const TIP_CHUNKS_MIN: usize = 16;
@@ -117,6 +118,7 @@ pub fn assemble(
         tip: shared,
         history: History::new(disk, found.table, found.voids, next),
         hub: Mutex::new(Hub::new(hash_seed)),
+        snapshots: Snapshots::default(),
         counters: Counters::default(),
         topic_floor: AtomicU32::new(found.topic_floor),
         next_session: AtomicU32::new(1),

@@ -13,6 +13,7 @@ use arioso_store::checkpoint::CHECKPOINT_DIR;
 use arioso_store::identity::{Epoch, Identity, STREAM_FILE};
 use arioso_store::manifest::Manifest;
 use arioso_store::segment::{JOURNAL_DIR, SegmentInfo, segment_path};
+use arioso_store::snapshot::{SNAPSHOT_SUFFIX, SNAPSHOTS_DIR};
 use arioso_stream::Sequence;
 
 use crate::node::Node;
@@ -72,6 +73,7 @@ pub fn back_up(node: &Node, folder: &Path) -> Result<BackedUp, BackupError> {
     copy.sealed(&mut have)?;
     copy.folder(CHECKPOINT_DIR, ".base")?;
     copy.folder(STORES_DIR, ".sto")?;
+    copy.folder(SNAPSHOTS_DIR, SNAPSHOT_SUFFIX)?;
     let through = node.history.exact(node).ok_or(BackupError::Lost)?;
     copy.sealed(&mut have)?;
     copy.unsealed(&have)?;

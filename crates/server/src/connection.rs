@@ -15,6 +15,7 @@ use crate::history::{ReadRequest, Supplied};
 use crate::node::Node;
 use crate::output::Output;
 use crate::session::{Read, Session, Wishes};
+use crate::snapshots;
 
 /// With this much unsent nothing more is read from the socket: whoever does not take its replies is not given new ones.
 const OUTPUT_BYTES_HARD: usize = 4 << 20;
@@ -78,6 +79,7 @@ fn read_for(node: &Node, request: &ReadRequest) -> Result<Supplied, String> {
             let backed_up = back_up(node, Path::new(&**folder));
             backed_up.map(Supplied::BackedUp).map_err(|error| error.to_string())
         }
+        ReadRequest::Snapshot(ask) => Ok(Supplied::Snapshot(snapshots::ask(node, ask))),
         request => node.history.read(request),
     }
 }

@@ -18,6 +18,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use crate::backup::BackedUp;
 use crate::metrics::add;
 use crate::node::Node;
+use crate::snapshots::{Refusal, SnapshotAsk, SnapshotTold};
 use crate::subscription::SLICE_BYTES;
 
 /// A jump reads the segment's places and up to two pieces of 1 MiB: worth it from here on.
@@ -35,6 +36,8 @@ pub enum ReadRequest {
         /// Where.
         folder: Arc<str>,
     },
+    /// A piece of an application's snapshot.
+    Snapshot(SnapshotAsk),
     /// Whether the directory of a sealed segment has a wanted topic.
     Choose {
         /// The segment.
@@ -53,6 +56,8 @@ pub enum Supplied {
     Chosen(bool),
     /// What a backup came to.
     BackedUp(BackedUp),
+    /// What was asked of a snapshot came to, or why it was refused.
+    Snapshot(Result<SnapshotTold, Refusal>),
 }
 
 /// Segment, incarnation, file.
@@ -169,7 +174,7 @@ impl History {
                 let bytes = segment::read_request(&*file, request).map_err(|error| error.to_string())?;
                 Ok(Supplied::Bytes(bytes))
             }
-            ReadRequest::BackUp { .. } => Err("a backup is not read from one file".into()),
+            ReadRequest::BackUp { .. } | ReadRequest::Snapshot(_) => Err("no part of the history".into()),
             ReadRequest::Choose { segment, filters } => {
                 let trailer = self.table.read().get(*segment).and_then(|info| info.trailer.clone());
                 let wanted: Vec<Wanted<'_>> = filters.iter().map(|filter| wanted(filter)).collect();
@@ -289,7 +294,7 @@ impl HistoryCursor {
         match read {
             Ok(Supplied::Bytes(bytes)) => self.segments.supply(bytes),
             Ok(Supplied::Chosen(wanted)) => self.segments.chosen(wanted),
-            Ok(Supplied::BackedUp(_)) => panic!("a cursor asks for no backup"),
+            Ok(Supplied::BackedUp(_) | Supplied::Snapshot(_)) => panic!("a cursor asks for parts of the history"),
             Err(error) => self.failed = Some(error),
         }
     }

@@ -47,6 +47,8 @@ pub mod serving;
 
 pub mod backup;
 
+pub mod snapshots;
+
 pub mod refill;
 
 pub mod retention;

@@ -21,6 +21,7 @@ use crate::node::{Identity, Node};
 use crate::refill::Refill;
 use crate::retention::{checkpoint_segments, free_segments};
 use crate::settings::Settings;
+use crate::snapshots;
 
 /// How far the last kept timestamp may be ahead of the clock.
 const CLOCK_AHEAD_NS: i64 = 60_000_000_000;
@@ -161,6 +162,7 @@ pub fn open(settings: Settings, disk: Arc<dyn Disk>, chance: Chance) -> Result<O
     if recovered.timestamp > chance.now + CLOCK_AHEAD_NS && !settings.accept_clock {
         return Err(OpenError::Clock { data, timestamp: recovered.timestamp, clock: chance.now });
     }
+    snapshots::clean(&*disk)?;
     let (names, topics) = name_all(&settings, chance.hash_seed, &mut replaying)
         .map_err(|source| OpenError::Topics { data: settings.data.clone(), source })?;
     let identity = Identity {

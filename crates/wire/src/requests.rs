@@ -5,7 +5,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::body::{Field, Fields, put_str};
 use crate::list::{Filters, Kind, List};
-use crate::{Begin, Body, Text, WireError};
+use crate::{Begin, Blob, Body, Text, WireError};
 
 /// A question; its channel has the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +75,32 @@ pub enum Request {
         /// An absolute path; made if missing, else empty.
         folder: Text,
     },
+    /// Stores a piece of an application's snapshot; the last one keeps it.
+    PutSnapshot {
+        /// Its name.
+        name: Text,
+        /// Everything up to this sequence is in it.
+        as_of: Sequence,
+        /// Bytes of the whole.
+        total: u64,
+        /// XXH3 of the whole.
+        hash: u64,
+        /// Where the piece begins.
+        offset: u64,
+        /// The piece.
+        bytes: Blob,
+    },
+    /// Reads a piece of an application's snapshot.
+    GetSnapshot {
+        /// Its name.
+        name: Text,
+        /// Which; 0: the newest.
+        as_of: Sequence,
+        /// Where the piece begins.
+        offset: u64,
+        /// Its bytes at most.
+        bytes_max: u32,
+    },
     /// A kind this version doesn't know; the server answers `not offered`.
     Other {
         /// The kind's number.
@@ -96,6 +122,8 @@ mod kind {
     pub(super) const COMMIT: u16 = 8;
     pub(super) const STATUS: u16 = 9;
     pub(super) const BACK_UP: u16 = 10;
+    pub(super) const PUT_SNAPSHOT: u16 = 11;
+    pub(super) const GET_SNAPSHOT: u16 = 12;
 }
 
 impl Request {
@@ -112,6 +140,8 @@ impl Request {
             Request::Commit { .. } => kind::COMMIT,
             Request::Status => kind::STATUS,
             Request::BackUp { .. } => kind::BACK_UP,
+            Request::PutSnapshot { .. } => kind::PUT_SNAPSHOT,
+            Request::GetSnapshot { .. } => kind::GET_SNAPSHOT,
             Request::Other { kind, .. } => *kind,
         }
     }
@@ -124,6 +154,7 @@ impl Request {
                 | Request::Publishers { .. }
                 | Request::Explain { .. }
                 | Request::Cursors { .. }
+                | Request::GetSnapshot { .. }
                 | Request::Status
         )
     }
@@ -166,6 +197,20 @@ impl Body for Request {
             }
             Request::Status => {}
             Request::BackUp { folder } => folder.put(out),
+            Request::PutSnapshot { name, as_of, total, hash, offset, bytes } => {
+                name.put(out);
+                as_of.put(out);
+                total.put(out);
+                hash.put(out);
+                offset.put(out);
+                bytes.put(out);
+            }
+            Request::GetSnapshot { name, as_of, offset, bytes_max } => {
+                name.put(out);
+                as_of.put(out);
+                offset.put(out);
+                bytes_max.put(out);
+            }
             Request::Other { body, .. } => body.put(out),
         }
     }
@@ -200,6 +245,20 @@ impl Body for Request {
             },
             kind::STATUS => Request::Status,
             kind::BACK_UP => Request::BackUp { folder: Text::get(from, "folder")? },
+            kind::PUT_SNAPSHOT => Request::PutSnapshot {
+                name: Text::get(from, "name")?,
+                as_of: Sequence::get(from, "as of")?,
+                total: u64::get(from, "total")?,
+                hash: u64::get(from, "hash")?,
+                offset: u64::get(from, "offset")?,
+                bytes: Blob::get(from, "bytes")?,
+            },
+            kind::GET_SNAPSHOT => Request::GetSnapshot {
+                name: Text::get(from, "name")?,
+                as_of: Sequence::get(from, "as of")?,
+                offset: u64::get(from, "offset")?,
+                bytes_max: u32::get(from, "bytes max")?,
+            },
             kind => Request::Other { kind, body: from.rest() },
         })
     }
@@ -267,7 +326,7 @@ macro_rules! row_fields {
     )*};
 }
 
-row_fields!(u32, u64, i64, Sequence, List<Filters>);
+row_fields!(u32, u64, i64, Sequence, Blob, List<Filters>);
 
 macro_rules! rows_kind {
     ($rows:ident, $item:ty, $text:literal) => {
@@ -384,6 +443,21 @@ row! {
 }
 rows_kind!(BackUpRows, BackUpRow, "backup row");
 
+row! {
+    /// A piece of an application's snapshot.
+    SnapshotRow of SnapshotRows, "snapshot row" {
+        /// Everything up to this sequence is in it.
+        as_of: Sequence,
+        /// Bytes of the whole.
+        total: u64,
+        /// XXH3 of the whole.
+        hash: u64,
+        /// The piece.
+        bytes: Blob,
+    }
+}
+rows_kind!(SnapshotRows, SnapshotRow, "snapshot row");
+
 /// What an answer holds, by the request's kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rows {
@@ -399,6 +473,8 @@ pub enum Rows {
     Status(StatusRow),
     /// Of a backup request.
     BackUp(BackUpRow),
+    /// Of a get snapshot request.
+    Snapshot(SnapshotRow),
     /// Of a request that changes something: it is done.
     Done {
         /// The request's kind.
@@ -434,6 +510,7 @@ impl Rows {
             Rows::Cursors(_) => kind::CURSORS,
             Rows::Status(_) => kind::STATUS,
             Rows::BackUp(_) => kind::BACK_UP,
+            Rows::Snapshot(_) => kind::GET_SNAPSHOT,
             Rows::Done { kind } | Rows::Other { kind, .. } => *kind,
         }
     }
@@ -444,7 +521,7 @@ impl Rows {
             Rows::Topics(rows) => rows.len(),
             Rows::Publishers(rows) => rows.len(),
             Rows::Cursors(rows) => rows.len(),
-            Rows::Explain(_) | Rows::Status(_) | Rows::BackUp(_) => 1,
+            Rows::Explain(_) | Rows::Status(_) | Rows::BackUp(_) | Rows::Snapshot(_) => 1,
             Rows::Done { .. } => 0,
             Rows::Other { count, .. } => *count as usize,
         }
@@ -472,6 +549,7 @@ impl Body for Answer {
             Rows::Cursors(rows) => rows.put_rows(out),
             Rows::Status(row) => StatusRows::write(row, out),
             Rows::BackUp(row) => BackUpRows::write(row, out),
+            Rows::Snapshot(row) => SnapshotRows::write(row, out),
             Rows::Done { .. } => {}
             Rows::Other { rows, .. } => out.put_slice(rows),
         }
@@ -505,7 +583,11 @@ impl Body for Answer {
                 want(from, 1, "1")?;
                 Rows::BackUp(BackUpRows::read(from)?)
             }
-            kind::DROP_PUBLISHER | kind::SET_CURSOR | kind::DROP_CURSOR | kind::COMMIT => {
+            kind::GET_SNAPSHOT => {
+                want(from, 1, "1")?;
+                Rows::Snapshot(SnapshotRows::read(from)?)
+            }
+            kind::DROP_PUBLISHER | kind::SET_CURSOR | kind::DROP_CURSOR | kind::COMMIT | kind::PUT_SNAPSHOT => {
                 want(from, 0, "0")?;
                 Rows::Done { kind }
             }

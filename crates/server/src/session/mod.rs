@@ -13,17 +13,17 @@ mod cursors;
 mod listing;
 mod publishing;
 mod subscribing;
+mod tasks;
 mod unanswered;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arioso_wire::{
-    Answer, BackUpRow, CHANNEL_CONNECTION, Code, ErrorFrame, Frame, FrameReader, Goodbye, Hello, MAGIC, Ping, Pong,
-    Request, Rows, Text, Welcome, negotiate,
+    CHANNEL_CONNECTION, Code, ErrorFrame, Frame, FrameReader, Goodbye, Hello, MAGIC, Ping, Pong, Request, Text,
+    Welcome, negotiate,
 };
 
-use crate::backup::BackedUp;
 use crate::clock::Now;
 use crate::history::{ReadRequest, Supplied};
 use crate::mailbox::{Mail, Mailbox};
@@ -33,6 +33,7 @@ use crate::output::Output;
 use listing::Listings;
 use publishing::Channel;
 use subscribing::Subscriptions;
+use tasks::Tasks;
 
 /// Frames above the payload: header, condition, extensions.
 const FRAME_MARGIN_BYTES: u64 = 128 << 10;
@@ -81,10 +82,7 @@ pub struct Session {
     tenants: u8,
     subscriptions: Subscriptions,
     listings: Listings,
-    /// Backups that are wanted, that are being made, and that are done.
-    wanted_backups: Vec<Read>,
-    backups: Vec<u16>,
-    backed_up: Vec<(u16, Result<Supplied, String>)>,
+    tasks: Tasks,
     mail: Vec<Mail>,
     ready: Vec<u16>,
     heard_at: i64,
@@ -111,9 +109,7 @@ impl Session {
             tenants: 0,
             subscriptions: Subscriptions::default(),
             listings: Listings::default(),
-            wanted_backups: Vec::new(),
-            backups: Vec::new(),
-            backed_up: Vec::new(),
+            tasks: Tasks::default(),
             mail: Vec::new(),
             ready: Vec::new(),
             heard_at: now,
@@ -135,12 +131,8 @@ impl Session {
 
     /// Bytes that a read asked for arrived, or why they did not.
     pub fn supply(&mut self, channel: u16, read: Result<Supplied, String>) {
-        match self.backups.iter().position(|waiting| *waiting == channel) {
-            Some(at) => {
-                self.backups.remove(at);
-                self.backed_up.push((channel, read));
-            }
-            None => self.subscriptions.supply(channel, read),
+        if let Err(read) = self.tasks.supply(channel, read) {
+            self.subscriptions.supply(channel, read);
         }
     }
 
@@ -169,8 +161,7 @@ impl Session {
         }
         if self.state == State::Open {
             self.listings.turn(&self.node, out);
-            wishes.reads.append(&mut self.wanted_backups);
-            self.tell_backups(out);
+            self.turn_tasks(&mut wishes.reads, out);
             self.subscriptions.mark_all(now.mono, &self.node, out);
             wishes.again |= self.subscriptions.turn(now.mono, &self.node, out, &mut wishes.reads);
         }
@@ -284,39 +275,13 @@ impl Session {
             self.change_cursor(now.wall, channel, &request, out);
             return Ok(());
         }
-        if let Request::BackUp { folder } = &request {
-            self.back_up(channel, folder, out);
+        if self.begin_task(channel, &request, out) {
             return Ok(());
         }
         if let Err((code, text)) = self.listings.begin(channel, request, &self.node) {
             self.fail(channel, code, (0, 0), &text, out);
         }
         Ok(())
-    }
-
-    fn back_up(&mut self, channel: u16, folder: &str, out: &mut Output) {
-        if self.node.settings.insecure {
-            let text = "backups are not offered while the server listens to anybody (insecure)";
-            return self.fail(channel, Code::NotOffered, (0, 0), text, out);
-        }
-        if !self.backups.is_empty() {
-            return self.fail(channel, Code::Busy, (0, 0), "a backup is being made on this connection", out);
-        }
-        self.backups.push(channel);
-        self.wanted_backups.push(Read { channel, request: ReadRequest::BackUp { folder: folder.into() } });
-    }
-
-    fn tell_backups(&mut self, out: &mut Output) {
-        for (channel, done) in std::mem::take(&mut self.backed_up) {
-            match done {
-                Ok(Supplied::BackedUp(BackedUp { through, files, bytes })) => {
-                    let rows = Rows::BackUp(BackUpRow { through, files, bytes });
-                    out.push(channel, &Frame::Answer(Answer { more: false, rows }));
-                }
-                Ok(_) => panic!("a backup was asked for"),
-                Err(text) => self.fail(channel, Code::Internal, (0, 0), &text, out),
-            }
-        }
     }
 
     fn take_mail(&mut self, now: i64, out: &mut Output) {
@@ -354,6 +319,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.subscriptions.clear(&self.node);
+        self.node.snapshots.abandon(self.number);
         sub(&self.node.counters.connections, 1);
         let publishers = self.publishers.iter().map(|(channel, publisher)| (*channel, publisher.key, publisher.epoch));
         self.node.engine.lock().remove_session(self.number, publishers);
