@@ -9,3 +9,4 @@ mod inspect;
 mod keeping;
 mod support;
 mod talking;
+mod upgrade;
