@@ -38,7 +38,7 @@ use arioso_wire::{
 use bytes::BytesMut;
 
 enum AnyLog {
-    Memory(Log<MemoryBackend>),
+    Memory(Box<Log<MemoryBackend>>),
     Local(Box<Log<Local>>, SimDisk),
 }
 
@@ -89,7 +89,7 @@ impl Bus {
         };
         let (node, tip) = assemble(settings(), Arc::new(SimDisk::new(1)), 1, found).unwrap();
         let log = Log::new(Arc::clone(&node), MemoryBackend::on_demand(1 << 30, 8), tip);
-        Bus { node, log: AnyLog::Memory(log), peers: BTreeMap::new(), now: Now { wall: 1_000, mono: 0 } }
+        Bus { node, log: AnyLog::Memory(Box::new(log)), peers: BTreeMap::new(), now: Now { wall: 1_000, mono: 0 } }
     }
 
     fn local(disk: SimDisk) -> Bus {
