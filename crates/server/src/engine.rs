@@ -31,7 +31,7 @@ use parking_lot::RwLock;
 use std::collections::HashMap;
 
 use crate::mailbox::{Address, Mail, Mailbox};
-use conditions::Refusal;
+use conditions::{Refusal, Watched};
 
 /// Entries in flight: at 96 bytes each, 100 MB at the ceiling.
 pub const ENTRIES_MAX: usize = 1 << 20;
@@ -108,6 +108,7 @@ pub struct Engine {
     voided: Vec<SequenceRange>,
     /// Refused conditions that may be judged again, by their place.
     refusals: BTreeMap<Ticket, Refusal>,
+    watched: Watched,
     may_void: bool,
     /// How long a cursor that nobody uses is kept; 0: for ever.
     cursor_ttl_ns: i64,
@@ -137,6 +138,7 @@ impl Engine {
             replies: Vec::new(),
             voided: Vec::new(),
             refusals: BTreeMap::new(),
+            watched: Watched::default(),
             may_void: false,
             cursor_ttl_ns: start.cursor_ttl_ns,
             sweep_at: i64::MIN,
@@ -333,6 +335,7 @@ impl Engine {
                     atomic: publish.atomic,
                 };
                 self.order.publish(now, &order, &name_of, &mut verdicts);
+                self.watch_stored(publish, &verdicts);
                 rests_on
             }
             Err(newest) => {
@@ -618,31 +621,6 @@ impl Engine {
             mailbox.put(Mail::Lost);
             mailbox.wake();
         }
-    }
-
-    /// Voids what failed, judges again what rested on it, and lets out what may leave.
-    fn settle_accounts(&mut self, now: i64) {
-        loop {
-            while let Some(set) = self.ledger.take_void_request() {
-                self.void(now, &set);
-            }
-            // What is withdrawn takes back more: one at a time.
-            let Some(rejudge) = self.ledger.next_rejudge() else { break };
-            let judgement = self.judge_again(&rejudge);
-            self.ledger.judged(rejudge.ticket, judgement);
-        }
-        self.forget_refusals();
-        self.dispatch();
-    }
-
-    fn void(&mut self, now: i64, set: &VoidSet) {
-        let ranges: Vec<(Sequence, Sequence)> = set.ranges.iter().map(|range| (range.first, range.last)).collect();
-        for (publisher, _) in &set.publishers {
-            self.order.void_published(*publisher, &ranges);
-        }
-        let (first, batch) = self.order.void(now, &ranges);
-        self.ledger.enter_void(first, BatchNumber(batch)).expect("void records are taken above the ceiling");
-        self.voided.extend(set.ranges.iter().copied());
     }
 
     fn dispatch(&mut self) {

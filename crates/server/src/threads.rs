@@ -90,6 +90,8 @@ impl Threads {
         self.node.work.notify_all();
         let ended = self.log.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         self.jobs.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        // Nobody tells readers of the table any more.
+        self.node.history.lose();
         let log = ended?;
         let (next, timestamp) = {
             let engine = self.node.engine.lock();

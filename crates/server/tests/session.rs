@@ -777,3 +777,31 @@ fn a_refusal_that_rested_on_a_voided_message_is_judged_again() {
         assert_eq!(shown(&b.hear(&bus)), [answer]);
     }
 }
+
+#[test]
+fn a_condition_on_a_subtree_sees_what_was_published_below_it_since_and_what_was_taken_back() {
+    let mut bus = Bus::new();
+    let mut a = bus.peer();
+    a.open_without_commit(&bus, 1);
+    a.say(&bus, &[(0, topics(&["s/x/1", "s/y", "t"])), (1, expecting(1, (1, "1"), "s/**", 0))]);
+    a.say(&bus, &[(1, expecting(2, (2, "2"), "s/**", 1)), (1, publish(3, &[(3, "3")]))]);
+    a.say(&bus, &[(1, expecting(4, (1, "4"), "s/**", 2)), (1, expecting(5, (1, "5"), "s/x/**", 4))]);
+    a.say(&bus, &[(1, expecting(6, (1, "6"), "**", 5)), (1, expecting(7, (1, "7"), "s/**", 3))]);
+    bus.commit();
+    assert_eq!(
+        shown(&a.hear(&bus)),
+        ["1 replies 1x1 ok 1, 2x1 ok 2, 3x1 ok 3, 4x1 ok 4, 5x1 ok 5, 6x1 ok 6, 7x1 condition failed 6"]
+    );
+    a.say(&bus, &[(1, publish(8, &[(2, "8")]))]);
+    bus.write();
+    let flying: Vec<BatchNumber> = bus.log.backend().flying().collect();
+    bus.log.backend().complete(flying[0], Outcome::Failed);
+    bus.log.step(bus.now.wall, false).unwrap();
+    bus.commit();
+    a.hear(&bus);
+    let mut b = bus.peer();
+    b.open_without_commit(&bus, 1);
+    b.say(&bus, &[(0, topics(&["s/y"])), (1, expecting(1, (1, "9"), "s/**", 6))]);
+    bus.commit();
+    assert_eq!(shown(&b.hear(&bus)), ["1 replies 1x1 ok 9"]);
+}

@@ -186,7 +186,9 @@ impl World {
     fn subscribed(&mut self, client: usize, subscription: SubscriptionId, started: Started) -> Check {
         let given = self.process.as_ref().map_or(0, |process| process.node.engine.lock().order().next_sequence().0);
         let Some(following) = self.clients[client].following(subscription) else { return Ok(()) };
-        if following.follow.start == Start::Unknown {
+        // Cut before it got anything, it asks for the newest again.
+        let anew = following.newest && following.follow.through == 0 && following.follow.delivered_count() == 0;
+        if following.follow.start == Start::Unknown || anew {
             if let Some((cursor, committed)) = following.cursor {
                 let (number, starts) = (following.follow.number, started.starts_at.0);
                 let most = self.cursors[cursor].asked.max(started.first_kept.0);
