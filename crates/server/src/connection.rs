@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::history::{ReadRequest, Supplied};
 use crate::node::Node;
 use crate::output::Output;
-use crate::session::{Read, Session, Wishes};
+use crate::session::{Read, Session, Ticket, Wishes};
 use crate::snapshots;
 
 /// With this much unsent nothing more is read from the socket: whoever does not take its replies is not given new ones.
@@ -33,16 +33,16 @@ where
     let mut session = Session::new(Arc::clone(&node), clock.mono());
     let mailbox = Arc::clone(session.mailbox());
     let mut out = Output::default();
-    let mut reads: JoinSet<(u16, Result<Supplied, String>)> = JoinSet::new();
+    let mut reads: JoinSet<(Ticket, Result<Supplied, String>)> = JoinSet::new();
     loop {
         let wishes = session.turn(clock.now(), &mut out);
         let Wishes { reads: wanted, again, close } = wishes;
         if close {
             return farewell(&mut writer, &mut out).await;
         }
-        for Read { channel, request } in wanted {
+        for Read { ticket, request } in wanted {
             let node = Arc::clone(&node);
-            reads.spawn_blocking(move || (channel, read_for(&node, &request)));
+            reads.spawn_blocking(move || (ticket, read_for(&node, &request)));
         }
         let due = session.deadline() - clock.mono();
         let due = Duration::from_nanos(u64::try_from(due.max(0)).unwrap_or(0));
@@ -57,8 +57,8 @@ where
             written = write(&mut writer, &mut out), if !out.is_empty() => written?,
             () = mailbox.notified() => {}
             Some(done) = reads.join_next(), if !reads.is_empty() => {
-                let (channel, read) = done.map_err(io::Error::other)?;
-                session.supply(channel, read);
+                let (ticket, read) = done.map_err(io::Error::other)?;
+                session.supply(ticket, read);
             }
             read = receive(&mut reader, &mut session), if out.bytes() < OUTPUT_BYTES_HARD && !again => {
                 if read? == 0 {

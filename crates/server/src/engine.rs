@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use arioso_journal::{
     BatchNumber, Completion, Entry, Group, Groups, Kind, Ledger, Level, NO_PUBLISHER, Outcome, Reply, Room,
-    SequenceRange, Ticket, VoidSet, group_of,
+    SequenceRange, Ticket, group_of,
 };
 use arioso_store::batch::{BatchParts, NamesBuilder};
 use arioso_stream::Sequence;

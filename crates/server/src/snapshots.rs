@@ -124,7 +124,8 @@ fn check(node: &Node, header: &SnapshotHeader) -> Told<()> {
         let text = format!("a snapshot of {} bytes, at most {SNAPSHOT_BYTES_MAX} are kept", header.bytes);
         return Err((Code::PayloadTooLarge, 0, text));
     }
-    let settled = node.tip.settled_to();
+    // The tip follows a moment after the answers.
+    let settled = node.engine.lock().settled_to();
     if header.as_of == 0 || Sequence(header.as_of) > settled {
         return Err((Code::BadPosition, 0, format!("as of {}: 1 to {settled} can be told of", header.as_of)));
     }

@@ -84,6 +84,8 @@ pub struct Subscription {
     parts: Vec<Bytes>,
     /// It waits for the disk or for the client: no turn until then.
     pub busy: bool,
+    /// The read it waits for.
+    pub awaits: Option<u64>,
     /// It is in the session's row of those that want a turn.
     pub queued: bool,
 }
@@ -134,6 +136,7 @@ impl Subscription {
             read: Vec::new(),
             parts: Vec::new(),
             busy: false,
+            awaits: None,
             queued: false,
         }
     }

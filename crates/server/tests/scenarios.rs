@@ -153,7 +153,7 @@ impl Bus {
                 let wishes = peer.session.turn(self.now, &mut peer.out);
                 for read in &wishes.reads {
                     let read_back = self.node.history.read(&read.request);
-                    peer.session.supply(read.channel, read_back);
+                    peer.session.supply(read.ticket, read_back);
                 }
                 while !peer.out.is_empty() {
                     let bytes: Vec<u8> = peer.out.front(16).flat_map(|part| part.to_vec()).collect();

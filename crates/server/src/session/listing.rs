@@ -138,10 +138,13 @@ fn cursors(node: &Node, channel: u16, after: &str, rows_max: u32, ready: &mut Ve
 }
 
 fn status(node: &Node) -> Rows {
-    let next_sequence = node.engine.lock().order().next_sequence();
+    let (next_sequence, settled) = {
+        let engine = node.engine.lock();
+        (engine.order().next_sequence(), engine.settled_to())
+    };
     Rows::Status(StatusRow {
         next_sequence,
-        settled: node.tip.settled_to(),
+        settled,
         first_kept: node.history.first_kept(),
         topics: node.names.read().len() as u64,
         tip_bytes: node.tip.bytes() as u64,

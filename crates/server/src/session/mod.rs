@@ -40,11 +40,21 @@ const FRAME_MARGIN_BYTES: u64 = 128 << 10;
 /// Frames handled in one turn, so that a flood of them does not keep subscriptions waiting.
 const FRAMES_PER_TURN: usize = 64;
 
+/// Which read of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// The channel it is for.
+    pub channel: u16,
+    /// Counted over the session.
+    pub number: u64,
+}
+
 /// A read from disk that a session waits for.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Read {
-    /// The subscription's channel, to be given back with the bytes.
-    pub channel: u16,
+    /// Its channel and its number on the session, to be given back with the bytes: the channel may stand for something else by
+    /// then.
+    pub ticket: Ticket,
     /// What to read.
     pub request: ReadRequest,
 }
@@ -130,9 +140,9 @@ impl Session {
     }
 
     /// Bytes that a read asked for arrived, or why they did not.
-    pub fn supply(&mut self, channel: u16, read: Result<Supplied, String>) {
-        if let Err(read) = self.tasks.supply(channel, read) {
-            self.subscriptions.supply(channel, read);
+    pub fn supply(&mut self, ticket: Ticket, read: Result<Supplied, String>) {
+        if let Err(read) = self.tasks.supply(ticket, read) {
+            self.subscriptions.supply(ticket, read);
         }
     }
 

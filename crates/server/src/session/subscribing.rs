@@ -15,7 +15,7 @@ use arioso_wire::{
 };
 
 use super::cursors::HeldCursors;
-use super::{Read, Session};
+use super::{Read, Session, Ticket};
 use crate::clock::Now;
 use crate::history::Supplied;
 use crate::metrics::{add, sub};
@@ -36,6 +36,8 @@ pub(super) struct Subscriptions {
     pieces: BTreeMap<u16, FilterPieces>,
     pub cursors: HeldCursors,
     told: Told,
+    /// Reads asked for.
+    reads: u64,
 }
 
 /// Topics whose names were told on this connection: a bit each.
@@ -222,14 +224,18 @@ impl Subscriptions {
     pub fn go_on(&mut self, channel: u16, node: &Node, next: Sequence) {
         if let Some(subscription) = self.by_channel.get_mut(&channel) {
             subscription.go_on(node, next);
+            subscription.awaits = None;
             subscription.busy = false;
             self.run(channel);
         }
     }
 
-    pub fn supply(&mut self, channel: u16, read: Result<Supplied, String>) {
-        // It may have been ended while the disk was busy.
-        if let Some(subscription) = self.by_channel.get_mut(&channel).filter(|s| s.busy) {
+    pub fn supply(&mut self, ticket: Ticket, read: Result<Supplied, String>) {
+        // It may have been ended while the disk was busy, and another one begun on its channel.
+        let channel = ticket.channel;
+        let waits = |subscription: &&mut Subscription| subscription.awaits == Some(ticket.number);
+        if let Some(subscription) = self.by_channel.get_mut(&channel).filter(waits) {
+            subscription.awaits = None;
             subscription.supply(read);
             subscription.busy = false;
             self.run(channel);
@@ -279,7 +285,9 @@ impl Subscriptions {
                 Turn::Waits | Turn::NoCredit => {}
                 Turn::Reads(request) => {
                     subscription.busy = true;
-                    reads.push(Read { channel, request });
+                    self.reads += 1;
+                    subscription.awaits = Some(self.reads);
+                    reads.push(Read { ticket: Ticket { channel, number: self.reads }, request });
                 }
                 Turn::Trimmed => subscription.busy = true,
                 Turn::Ended(code) => self.end(channel, code, node, out),

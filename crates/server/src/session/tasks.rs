@@ -3,7 +3,7 @@
 use arioso_store::snapshot::SnapshotHeader;
 use arioso_wire::{Answer, BackUpRow, Blob, Code, Frame, Request, Rows, SnapshotRow};
 
-use super::{Read, Session};
+use super::{Read, Session, Ticket};
 use crate::backup::BackedUp;
 use crate::history::{ReadRequest, Supplied};
 use crate::output::Output;
@@ -12,20 +12,24 @@ use crate::snapshots::{PIECE_BYTES_MAX, SnapshotAsk, SnapshotTold};
 /// Tasks of one session at the same time.
 const TASKS_MAX: usize = 4;
 
+/// Tells tasks' numbers from those of subscriptions' reads.
+const TASK: u64 = 1 << 63;
+
 /// A session's tasks.
 #[derive(Default)]
 pub(super) struct Tasks {
     wanted: Vec<Read>,
-    under_way: Vec<u16>,
+    under_way: Vec<Ticket>,
+    count: u64,
     done: Vec<(u16, Result<Supplied, String>)>,
 }
 
 impl Tasks {
-    /// Takes what a task of the channel came to; gives it back if the channel has none.
-    pub fn supply(&mut self, channel: u16, read: Result<Supplied, String>) -> Result<(), Result<Supplied, String>> {
-        let Some(at) = self.under_way.iter().position(|waiting| *waiting == channel) else { return Err(read) };
+    /// Takes what a task came to; gives it back if it is none of these.
+    pub fn supply(&mut self, ticket: Ticket, read: Result<Supplied, String>) -> Result<(), Result<Supplied, String>> {
+        let Some(at) = self.under_way.iter().position(|waiting| *waiting == ticket) else { return Err(read) };
         self.under_way.swap_remove(at);
-        self.done.push((channel, read));
+        self.done.push((ticket.channel, read));
         Ok(())
     }
 }
@@ -68,8 +72,10 @@ impl Session {
             self.fail(channel, Code::Busy, (0, 0), &text, out);
             return true;
         }
-        self.tasks.under_way.push(channel);
-        self.tasks.wanted.push(Read { channel, request: wanted });
+        self.tasks.count += 1;
+        let ticket = Ticket { channel, number: self.tasks.count | TASK };
+        self.tasks.under_way.push(ticket);
+        self.tasks.wanted.push(Read { ticket, request: wanted });
         true
     }
 

@@ -228,7 +228,7 @@ impl World {
             Event::Done(life, done) => self.job_done(life, done),
             Event::Retry(life) => self.retry(life),
             Event::Read(life, link, read) => self.read(life, link, read),
-            Event::Supply(life, link, channel, supplied) => self.supply(life, link, channel, supplied),
+            Event::Supply(life, link, ticket, supplied) => self.supply(life, link, ticket, supplied),
             Event::Known(life, number, outcome) => self.known(life, number, outcome),
             Event::Fault(fault) => self.fault(fault),
             Event::Die(life, power) => self.die_of(life, power),

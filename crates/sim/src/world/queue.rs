@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use arioso_journal::{BatchNumber, Outcome};
 use arioso_server::history::Supplied;
-use arioso_server::session::Read;
+use arioso_server::session::{Read, Ticket};
 
 use super::process::Finished;
 use crate::plan::Fault;
@@ -37,7 +37,7 @@ pub enum Event {
     /// A subscription's read is done.
     Read(u32, u32, Read),
     /// And given to the session.
-    Supply(u32, u32, u16, Result<Supplied, String>),
+    Supply(u32, u32, Ticket, Result<Supplied, String>),
     /// A write in memory becomes known.
     Known(u32, BatchNumber, Outcome),
     /// Something goes wrong.

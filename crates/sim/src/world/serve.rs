@@ -3,7 +3,7 @@
 use arioso_journal::local::Notice;
 use arioso_journal::{BatchNumber, Outcome};
 use arioso_server::history::Supplied;
-use arioso_server::session::{Read, Session};
+use arioso_server::session::{Read, Session, Ticket};
 use std::sync::Arc;
 
 use super::link::{FAREWELL_NS, Link, OUTPUT_BYTES_CEILING, OUTPUT_BYTES_HARD};
@@ -267,22 +267,22 @@ impl World {
         }
         self.counts.reads += 1;
         let bytes = if let Ok(Supplied::Bytes(bytes)) = &supplied { bytes.clone() } else { Default::default() };
-        let (channel, what) = (read.channel, supplied.as_ref().err());
+        let (ticket, what) = (read.ticket, supplied.as_ref().err());
         self.trace.note(
             self.now,
-            format_args!("link {number} channel {channel} read {:?} {what:?}", read.request),
+            format_args!("link {number} channel {} read {:?} {what:?}", ticket.channel, read.request),
             &bytes,
         );
         let at = self.now + self.chance.within(US, 2 * MS);
-        self.queue.push(at, Event::Supply(life, number, channel, supplied));
+        self.queue.push(at, Event::Supply(life, number, ticket, supplied));
         Ok(())
     }
 
-    pub(super) fn supply(&mut self, life: u32, number: u32, channel: u16, read: Result<Supplied, String>) -> Check {
+    pub(super) fn supply(&mut self, life: u32, number: u32, ticket: Ticket, read: Result<Supplied, String>) -> Check {
         if life == self.life
             && let Some(session) = self.links.get_mut(&number).and_then(|link| link.session.as_mut())
         {
-            session.supply(channel, read);
+            session.supply(ticket, read);
             self.turn_soon(number, self.now);
         }
         Ok(())
