@@ -5,15 +5,17 @@ use std::collections::VecDeque;
 use arioso_client::{Expect, Message, RecordBlock, Subscribe};
 use arioso_stream::Sequence;
 use arioso_stream::filter::{Filter, FilterSet};
-use arioso_wire::{AckLevel, Begin, Request, Text};
+use arioso_wire::{AckLevel, Begin, Blob, Request, Text};
+use twox_hash::XxHash3_64;
 
-use super::client::{Book, Client, CursorBook, Following, Pace, Publisher};
+use super::client::{Book, Client, CursorBook, Following, Pace, Publisher, SnapshotAct, snapshot_bytes};
 use super::process::AnyLog;
 use super::queue::Event;
 use super::{BAD_TOPICS, MS, Phase, US, WALL_NS, World};
 use crate::Check;
 use crate::follow::{Follow, Start};
 use crate::model::{Sent, Uid, payload};
+use crate::plan::Journal;
 
 /// Publishers of a client.
 const PUBLISHERS_MAX: usize = 3;
@@ -55,6 +57,7 @@ impl World {
             86..93 => self.change_pace(client),
             93..95 => self.request(client),
             95..97 => self.commit(client),
+            97 => self.snapshot(client),
             _ => self.give_back(),
         }
         if self.rng.percent(self.plan.cut_percent) {
@@ -396,6 +399,42 @@ impl World {
             self.cursors[cursor].asked = self.cursors[cursor].asked.max(next);
             self.clients[client].requests += 1;
             self.clients[client].commits.push((id, cursor, next));
+        }
+    }
+
+    /// Puts a snapshot of what some subscription has seen, or gets the newest.
+    fn snapshot(&mut self, client: usize) {
+        // What the journal in memory stands for keeps no files.
+        if self.plan.journal != Journal::Local {
+            return;
+        }
+        let name = Text::from("state");
+        let throughs: Vec<u64> =
+            self.clients[client].follows.iter().map(|following| following.follow.through).collect();
+        let as_of = throughs.into_iter().max().filter(|as_of| *as_of > 0 && self.rng.percent(60));
+        let (request, act) = match as_of {
+            Some(as_of) => {
+                let bytes = snapshot_bytes(as_of);
+                let (total, hash) = (bytes.len() as u64, XxHash3_64::oneshot(&bytes));
+                let as_of_sequence = Sequence(as_of);
+                let put = Request::PutSnapshot {
+                    name,
+                    as_of: as_of_sequence,
+                    total,
+                    hash,
+                    offset: 0,
+                    bytes: Blob(bytes.into()),
+                };
+                (put, SnapshotAct::Put(as_of))
+            }
+            None => {
+                let get = Request::GetSnapshot { name, as_of: Sequence::ZERO, offset: 0, bytes_max: 1 << 20 };
+                (get, SnapshotAct::Get(self.snapshot_kept))
+            }
+        };
+        if let Ok(id) = self.clients[client].machine.request(request) {
+            self.clients[client].requests += 1;
+            self.clients[client].snapshots.push((id, act));
         }
     }
 

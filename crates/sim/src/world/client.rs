@@ -31,6 +31,22 @@ pub struct Client {
     pub requests: usize,
     /// Commits that wait for an answer: cursor and position.
     pub commits: Vec<(RequestId, usize, u64)>,
+    /// Snapshots that wait for an answer: as of when one is put; of one that is got, what was kept when it was asked for.
+    pub snapshots: Vec<(RequestId, SnapshotAct)>,
+}
+
+/// What is done with the one snapshot of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SnapshotAct {
+    /// It is put, as of this.
+    Put(u64),
+    /// It is got; at least this is kept.
+    Get(u64),
+}
+
+/// The bytes of the snapshot as of a sequence.
+pub fn snapshot_bytes(as_of: u64) -> Vec<u8> {
+    as_of.to_le_bytes().repeat(1 + (as_of % 500) as usize)
 }
 
 /// A cursor as all applications together know it.
@@ -135,6 +151,7 @@ impl Client {
             follows: Vec::new(),
             requests: 0,
             commits: Vec::new(),
+            snapshots: Vec::new(),
         }
     }
 

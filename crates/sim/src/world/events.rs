@@ -1,9 +1,9 @@
 //! A client is looked after: bytes and time in, events told to its application and to the model, bytes out.
 
-use arioso_client::{Batch, Error, Event as Told, PublisherId, Started, SubscriptionId};
-use arioso_wire::Code;
+use arioso_client::{Batch, Error, Event as Told, PublisherId, RequestId, Started, SubscriptionId};
+use arioso_wire::{Answer, Code, Rows};
 
-use super::client::Pace;
+use super::client::{Pace, SnapshotAct, snapshot_bytes};
 use super::queue::Event;
 use super::{MS, US, World};
 use crate::follow::Start;
@@ -160,27 +160,56 @@ impl World {
             Told::SubscriptionOver { subscription, outcome } => {
                 self.subscription_over(client, subscription, outcome)?
             }
-            Told::Answer { request, outcome } => {
-                self.clients[client].requests -= 1;
-                let commits = &mut self.clients[client].commits;
-                let commit = commits.iter().position(|(id, _, _)| *id == request).map(|at| commits.remove(at));
-                match (&outcome, commit) {
-                    (Ok(_), Some((_, cursor, next))) => {
-                        let committed = &mut self.cursors[cursor].committed;
-                        *committed = (*committed).max(next);
-                    }
-                    // Another holder took it, or a later commit overtook this one, which was told busy.
-                    (Err(Error::Refused { code: Code::Fenced | Code::BadPosition, .. }), Some(_)) => return Ok(()),
-                    _ => {}
-                }
-                match outcome {
-                    Ok(_) | Err(Error::Cut { .. } | Error::Refused { code: Code::Busy, .. }) => {}
-                    Err(error) => return violated(format!("a request ended with {error}")),
-                }
-            }
+            Told::Answer { request, outcome } => self.request_answered(client, request, outcome)?,
             Told::Over(error) => return violated(format!("it gave up: {error}")),
         }
         Ok(())
+    }
+
+    fn request_answered(&mut self, client: usize, request: RequestId, outcome: Result<Vec<Answer>, Error>) -> Check {
+        self.clients[client].requests -= 1;
+        let commits = &mut self.clients[client].commits;
+        let commit = commits.iter().position(|(id, _, _)| *id == request).map(|at| commits.remove(at));
+        let snapshots = &mut self.clients[client].snapshots;
+        let snapshot = snapshots.iter().position(|(id, _)| *id == request).map(|at| snapshots.remove(at).1);
+        match (&outcome, commit, snapshot) {
+            (Ok(_), Some((_, cursor, next)), _) => {
+                let committed = &mut self.cursors[cursor].committed;
+                *committed = (*committed).max(next);
+            }
+            // Another holder took it, or a later commit overtook this one, which was told busy.
+            (Err(Error::Refused { code: Code::Fenced | Code::BadPosition, .. }), Some(_), _) => return Ok(()),
+            (outcome, _, Some(act)) => return self.snapshot_answered(act, outcome),
+            _ => {}
+        }
+        match outcome {
+            Ok(_) | Err(Error::Cut { .. } | Error::Refused { code: Code::Busy, .. }) => Ok(()),
+            Err(error) => violated(format!("a request ended with {error}")),
+        }
+    }
+
+    fn snapshot_answered(&mut self, act: SnapshotAct, outcome: &Result<Vec<Answer>, Error>) -> Check {
+        match (act, outcome) {
+            (SnapshotAct::Put(as_of), Ok(_)) => {
+                self.snapshot_kept = self.snapshot_kept.max(as_of);
+                Ok(())
+            }
+            (SnapshotAct::Get(kept), Ok(answers)) => {
+                let Some(Rows::Snapshot(row)) = answers.first().map(|answer| &answer.rows) else {
+                    return violated("a snapshot was asked for, something else came");
+                };
+                if row.as_of.0 < kept || row.bytes.0 != snapshot_bytes(row.as_of.0) {
+                    return violated(format!("the snapshot as of {} came, {kept} was kept", row.as_of));
+                }
+                Ok(())
+            }
+            (SnapshotAct::Get(kept), Err(Error::Refused { code: Code::NoSuchSnapshot, .. })) if kept > 0 => {
+                violated(format!("no snapshot is there, {kept} was kept"))
+            }
+            // What the disk refused was not kept; what it can't read now it may later.
+            (_, Err(Error::Cut { .. } | Error::Refused { .. })) => Ok(()),
+            (act, Err(error)) => violated(format!("{act:?} ended with {error}")),
+        }
     }
 
     fn subscribed(&mut self, client: usize, subscription: SubscriptionId, started: Started) -> Check {

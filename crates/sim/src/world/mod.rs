@@ -126,6 +126,8 @@ pub struct World {
     links_count: u32,
     books: Vec<Book>,
     cursors: Vec<CursorBook>,
+    /// The newest snapshot known to be kept.
+    snapshot_kept: u64,
     /// Subscriptions whose client is done with them and that are not yet held against a full read.
     ended: Vec<Follow>,
     follows_count: u32,
@@ -169,6 +171,7 @@ impl World {
             links_count: 0,
             books: Vec::new(),
             cursors: Vec::new(),
+            snapshot_kept: 0,
             ended: Vec::new(),
             follows_count: 0,
             process: None,

@@ -2,8 +2,9 @@
 
 use arioso_journal::local::Notice;
 use arioso_journal::{BatchNumber, Outcome};
-use arioso_server::history::Supplied;
+use arioso_server::history::{ReadRequest, Supplied};
 use arioso_server::session::{Read, Session, Ticket};
+use arioso_server::snapshots;
 use std::sync::Arc;
 
 use super::link::{FAREWELL_NS, Link, OUTPUT_BYTES_CEILING, OUTPUT_BYTES_HARD};
@@ -256,7 +257,10 @@ impl World {
     pub(super) fn read(&mut self, life: u32, number: u32, read: Read) -> Check {
         let plant = self.plant;
         let Some(process) = self.living(life) else { return Ok(()) };
-        let mut supplied = process.node.history.read(&read.request);
+        let mut supplied = match &read.request {
+            ReadRequest::Snapshot(ask) => Ok(Supplied::Snapshot(snapshots::ask(&process.node, ask))),
+            request => process.node.history.read(request),
+        };
         if self.is_crashed() {
             return self.die(true);
         }
