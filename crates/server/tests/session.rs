@@ -805,3 +805,43 @@ fn a_condition_on_a_subtree_sees_what_was_published_below_it_since_and_what_was_
     bus.commit();
     assert_eq!(shown(&b.hear(&bus)), ["1 replies 1x1 ok 9"]);
 }
+
+#[test]
+fn a_cursor_that_nobody_holds_or_moves_is_dropped_after_its_time_to_live() {
+    let mut bus = Bus::with(Settings { cursor_ttl_s: 60, ..Settings::default() });
+    let mut reader = bus.peer();
+    reader.say(&bus, &[(1, with_cursor("held", &["a"], Begin::Start)), (2, with_cursor("left", &["a"], Begin::Start))]);
+    bus.commit();
+    reader.hear(&bus);
+    reader.say(&bus, &[(2, Frame::Unsubscribe(Unsubscribe {}))]);
+    let minute = 60_000_000_000;
+    let mut kept = Vec::new();
+    for _ in 0..4 {
+        bus.now.wall += minute;
+        // Something happens, so that it is looked.
+        reader.say(&bus, &[(9, commit("held", 1, 1))]);
+        bus.commit();
+        reader.hear(&bus);
+        bus.commit();
+        kept.push(bus.node.engine.lock().cursors_behind("").map(|cursor| cursor.name.to_string()).collect::<Vec<_>>());
+    }
+    assert_eq!(kept.first().unwrap().len(), 2, "time counts from when it is seen to be left");
+    assert_eq!(kept.last().unwrap(), &["held"]);
+}
+
+#[test]
+fn cursors_beyond_the_ceiling_and_names_and_filters_too_long_are_refused() {
+    let mut bus = Bus::with(Settings { cursors_max: 1, ..Settings::default() });
+    let mut reader = bus.peer();
+    reader.say(&bus, &[(1, with_cursor("c", &["a"], Begin::Start))]);
+    bus.commit();
+    reader.hear(&bus);
+    let got = shown(&reader.say(&bus, &[(2, with_cursor("d", &["a"], Begin::Start))]));
+    assert_eq!(got, ["2 error too many cursors: 1 cursors are kept, cursors-max is reached"]);
+    let got = shown(&reader.say(&bus, &[(2, with_cursor(&"n".repeat(256), &["a"], Begin::Start))]));
+    assert!(got[0].starts_with("2 error bad record"), "{got:?}");
+    let long: Vec<String> = (0..80).map(|at| format!("{at}/{}", "x".repeat(1_000))).collect();
+    let long: Vec<&str> = long.iter().map(String::as_str).collect();
+    let got = shown(&reader.say(&bus, &[(2, with_cursor("c", &long, Begin::Start))]));
+    assert!(got[0].starts_with("2 error too many filters"), "{got:?}");
+}
