@@ -15,7 +15,7 @@ use crate::settings::Settings;
 /// The smallest budget in segments: those that two checkpoints are apart, the one that is written, the one behind it, and room.
 pub const BUDGET_SEGMENTS_MIN: u64 = 8;
 /// Segments that a budget must have room for beside those between checkpoints.
-const BUDGET_SEGMENTS_FIXED: u64 = 4;
+const BUDGET_SEGMENTS_FIXED: u64 = 5;
 /// Age is looked at this often (ns) when nothing happens.
 pub const LOOK_EVERY_NS: i64 = 30_000_000_000;
 
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn checkpoints_are_written_as_often_as_the_budget_needs() {
         let with = |segments: u64| Settings { retention_bytes: segments * (64 << 20), ..Settings::default() };
-        assert_eq!([8, 9, 12, 16, 100].map(|segments| checkpoint_segments(&with(segments), 8)), [2, 2, 4, 6, 8]);
+        assert_eq!([8, 9, 12, 16, 100].map(|segments| checkpoint_segments(&with(segments), 8)), [1, 2, 3, 5, 8]);
         assert_eq!(checkpoint_segments(&Settings::default(), 8), 8);
     }
 }

@@ -383,10 +383,10 @@ impl Local {
         self.retiring = self.retiring.max(Some(sequence));
     }
 
-    /// Bytes on disk beside the segments in the table: the one behind the current, spare files, checkpoints, and the next segment
-    /// to be made.
+    /// Bytes on disk beside the segments in the table: the one behind the current, spare files, checkpoints, the next segment to be
+    /// made, and as much again for the footers and the checkpoint that are being written.
     pub fn other_bytes(&self) -> u64 {
-        let spare = self.free.len() as u64 + 2;
+        let spare = self.free.len() as u64 + 3;
         self.options.segment_bytes.saturating_mul(spare).saturating_add(self.base_bytes)
     }
 
