@@ -29,6 +29,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether another holder took the publisher or the cursor.
+    pub fn is_fenced(&self) -> bool {
+        matches!(self, Error::Client(arioso_client::Error::Fenced { .. }))
+            || self.code() == Some(arioso_wire::Code::Fenced)
+    }
+
     /// The number from the table of errors, where the server refused.
     pub fn code(&self) -> Option<arioso_wire::Code> {
         match self {

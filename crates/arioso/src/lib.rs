@@ -32,13 +32,13 @@ mod bus;
 mod error;
 
 pub use arioso_client::{
-    Ack, Batch, Client, Delivery, Expect, Message, Messages, Options, Receipt, Received, RecordBlock, Subscribe,
-    TopicId,
+    Ack, Batch, Client, Delivery, Expect, Message, Messages, Options, Receipt, Received, RecordBlock, Snapshot,
+    Subscribe, TopicId,
 };
 pub use arioso_server::settings::Settings;
 pub use arioso_stream::Sequence;
-pub use arioso_wire::{AckLevel, Begin, Code, StatusRow};
-pub use blocking::{Publisher, PublisherInfo, Subscription, TopicInfo};
+pub use arioso_wire::{AckLevel, BackUpRow, Begin, Code, StatusRow};
+pub use blocking::{CursorInfo, Publisher, PublisherInfo, Subscription, TopicInfo};
 pub use bus::Bus;
 pub use error::{Error, Result};
 

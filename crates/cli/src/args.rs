@@ -38,21 +38,32 @@ pub enum Verb {
     /// Publishes one message, or many from JSON lines
     #[command(
         after_help = "Examples:\n  arioso pub orders/eu/4711 '{\"state\":\"paid\"}'\n  arioso pub --jsonl day.jsonl.zst\n  \
-                            some-program | arioso pub --jsonl -\n  arioso pub a/b x --publisher sensor-7\n  arioso pub a/b x --expect a/b=0"
+                            some-program | arioso pub --jsonl -\n  arioso pub a/b x --publisher sensor-7\n  arioso pub a/b x --expect a/b=0\n  \
+                            arioso pub --jsonl order.jsonl --atomic --expect 'orders/**=4711'"
     )]
     Pub(PubArgs),
     /// Follows topics and subtrees, from any place in the stream
     #[command(
         after_help = "Examples:\n  arioso sub 'orders/**'\n  arioso sub 'orders/*/4711' news --from start --until-end\n  \
-                            arioso sub '**' --from @2026-01-31T08:00:00Z --count 10"
+                            arioso sub '**' --from @2026-01-31T08:00:00Z --count 10\n  \
+                            arioso sub 'orders/**' --cursor billing"
     )]
     Sub(SubArgs),
     /// Lists topics: topic, messages, bytes, last sequence
     #[command(after_help = "Examples:\n  arioso topics\n  arioso topics 'orders/**' --json")]
     Topics(TopicsArgs),
+    /// Lists, sets or drops cursors: durable named positions
+    #[command(after_help = "Examples:\n  arioso cursors list\n  arioso cursors set billing 4711\n  \
+                            arioso cursors set billing 1 'orders/**'\n  arioso cursors drop billing")]
+    Cursors(CursorsArgs),
     /// Lists or drops named publishers
     #[command(after_help = "Examples:\n  arioso publishers list\n  arioso publishers drop sensor-7")]
     Publishers(PublishersArgs),
+    /// Copies a running server's stream to a folder; a server started on that goes on from there
+    #[command(
+        after_help = "Examples:\n  arioso backup /var/backups/arioso-monday\n  arioso serve --data /var/backups/arioso-monday"
+    )]
+    Backup(BackupArgs),
     /// Shows split plans of a topic tree side by side, as a table or on a page
     Lab(arioso_lab::LabArgs),
     /// Verifies every checksum of a data directory that no server has open, and lists what is in it
@@ -242,8 +253,17 @@ pub struct PubArgs {
     #[arg(long, value_enum, default_value_t)]
     pub ack: Ack,
     /// Only if the newest message that matches FILTER has this sequence (0: none)
-    #[arg(long, value_name = "FILTER=SEQ", conflicts_with = "jsonl")]
+    #[arg(long, value_name = "FILTER=SEQ")]
     pub expect: Option<String>,
+    /// Publish all lines or none of them, as one atomic batch of up to 4,096 messages and 16 MiB
+    #[arg(long, requires = "jsonl", conflicts_with = "skip_bad")]
+    pub atomic: bool,
+    /// A header of the message, again for each
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with = "jsonl")]
+    pub header: Vec<String>,
+    /// Event time of the message (RFC 3339)
+    #[arg(long, value_name = "TIME", conflicts_with = "jsonl")]
+    pub event_time: Option<String>,
     /// Count bad lines and go on instead of stopping at the first
     #[arg(long, requires = "jsonl")]
     pub skip_bad: bool,
@@ -270,9 +290,14 @@ pub struct SubArgs {
     /// Topics and subtrees: a/b, a/b/**, a/*/c, **
     #[arg(required = true)]
     pub filters: Vec<String>,
-    /// Begin at: start, live, a sequence, or @ and a time (RFC 3339)
-    #[arg(long, value_name = "start|live|SEQ|@TIME", default_value = "live")]
-    pub from: String,
+    /// Begin at: start, live, last (the newest message of every matching topic, then live), a sequence, or @ and a time (RFC 3339)
+    ///
+    /// [default: live; with a cursor where it stands, or start if it is new]
+    #[arg(long, value_name = "start|live|last|SEQ|@TIME")]
+    pub from: Option<String>,
+    /// Hold this cursor, which is made if there is none: begin where it stands and move it behind what was printed
+    #[arg(long, value_name = "NAME")]
+    pub cursor: Option<String>,
     /// End behind the last message that was acknowledged when the subscription began
     #[arg(long)]
     pub until_end: bool,
@@ -298,6 +323,49 @@ pub struct TopicsArgs {
     /// JSON lines instead of tab-separated values
     #[arg(long)]
     pub json: bool,
+}
+
+/// Flags of `backup`.
+#[derive(Debug, Args)]
+pub struct BackupArgs {
+    #[command(flatten)]
+    pub at: At,
+    /// A folder on the server's machine, made if missing, else empty
+    pub out: PathBuf,
+}
+
+/// Flags of `cursors`.
+#[derive(Debug, Args)]
+pub struct CursorsArgs {
+    #[command(flatten)]
+    pub at: At,
+    #[command(subcommand)]
+    pub verb: CursorsVerb,
+}
+
+/// What to do with cursors.
+#[derive(Debug, Subcommand)]
+pub enum CursorsVerb {
+    /// Lists them: name, next sequence, last used, filters
+    List {
+        /// JSON lines instead of tab-separated values
+        #[arg(long)]
+        json: bool,
+    },
+    /// Makes one, or moves it and fences its holder
+    Set {
+        /// Its name
+        name: String,
+        /// The next message it wants
+        next: u64,
+        /// Its filters; one that exists keeps those it has
+        filters: Vec<String>,
+    },
+    /// Forgets one and fences its holder
+    Drop {
+        /// Its name
+        name: String,
+    },
 }
 
 /// Flags of `publishers`.

@@ -1,7 +1,9 @@
 //! The one binary: commands, their flags, how they end.
 
 mod args;
+mod backup;
 mod connect;
+mod cursors;
 mod demo;
 mod fail;
 mod inspect;
@@ -37,6 +39,8 @@ fn run(verb: Verb) -> Done {
         Verb::Pub(arguments) => publish::run(&arguments),
         Verb::Sub(arguments) => subscribe::run(&arguments),
         Verb::Topics(arguments) => topics::topics(&arguments),
+        Verb::Backup(arguments) => backup::run(&arguments),
+        Verb::Cursors(arguments) => cursors::run(&arguments),
         Verb::Publishers(arguments) => topics::publishers(&arguments),
         Verb::Lab(arguments) => {
             let options =

@@ -18,6 +18,8 @@ use crate::progress::Progress;
 
 /// Blocks that wait for their answers, a quarter of a MiB each at most.
 const BLOCKS_UNANSWERED: usize = 64;
+/// What an atomic batch takes.
+const ATOMIC_MESSAGES_MAX: usize = 4_096;
 /// A line longer than this can't be a message: the largest payload in base64, with room.
 const LINE_BYTES_MAX: u64 = 32 << 20;
 /// The largest payload read from standard input.
@@ -30,6 +32,7 @@ pub fn run(arguments: &PubArgs) -> Done {
     let fail = failed(&arguments.at, "publishing");
     let publisher = bus.publisher(arguments.publisher.as_deref()).map_err(&fail)?;
     match &arguments.jsonl {
+        Some(source) if arguments.atomic => atomic(arguments, &publisher, source)?,
         Some(source) => many(arguments, publisher, source)?,
         None => one(arguments, &publisher)?,
     }
@@ -43,6 +46,11 @@ fn check(arguments: &PubArgs) -> Done {
             return Err(Failure::Use(format!("{flag} is about JSON lines: --jsonl FILE is wanted")));
         }
     }
+    if arguments.expect.is_some() && arguments.jsonl.is_some() && !arguments.atomic {
+        return Err(Failure::Use("--expect goes with one message, or with --jsonl FILE --atomic".into()));
+    }
+    arguments.header.iter().try_for_each(|text| header(text).map(drop))?;
+    arguments.event_time.as_deref().map(event_time).transpose()?;
     if let Some(topic) = &arguments.topic {
         let publishable = Topic::new(topic).and_then(Topic::check_publishable);
         publishable.map_err(|error| Failure::Use(error.to_string()))?;
@@ -56,6 +64,19 @@ fn expect(text: &str) -> Result<Expect<'_>, Failure> {
     let wrong = || Failure::Use(format!("--expect {text:?}: FILTER=SEQ is wanted, such as orders/eu/4711=17"));
     let (filter, newest) = parsed.ok_or_else(wrong)?;
     Ok(Expect { filter, newest: Sequence(newest) })
+}
+
+/// Key and value of `--header`.
+fn header(text: &str) -> Result<(&[u8], &[u8]), Failure> {
+    let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
+    let (key, value) = pair.ok_or_else(|| Failure::Use(format!("--header {text:?}: KEY=VALUE is wanted")))?;
+    Ok((key.as_bytes(), value.as_bytes()))
+}
+
+fn event_time(text: &str) -> Result<i64, Failure> {
+    let wrong = || Failure::Use(format!("--event-time {text:?}: a time such as 2026-01-31T08:00:00Z is wanted"));
+    let time: jiff::Timestamp = text.parse().map_err(|_| wrong())?;
+    i64::try_from(time.as_nanosecond()).map_err(|_| wrong())
 }
 
 fn close(bus: Bus, fail: impl Fn(arioso::Error) -> Failure) -> Done {
@@ -80,10 +101,67 @@ fn one(arguments: &PubArgs, publisher: &Publisher) -> Done {
         }
     };
     let expect = arguments.expect.as_deref().map(expect).transpose()?;
-    let message = Message { level: level(arguments.ack), condition: expect, ..Message::new(&payload) };
+    let headers = arguments.header.iter().map(|text| header(text)).collect::<Result<Vec<_>, _>>()?;
+    let event_time = arguments.event_time.as_deref().map(event_time).transpose()?;
+    let level = level(arguments.ack);
+    let message = Message { level, condition: expect, headers: &headers, event_time, ..Message::new(&payload) };
     let ack = publisher.publish(topic, message).map_err(failed(&arguments.at, &format!("publishing on {topic:?}")))?;
     writeln!(io::stdout(), "{}", json!({ "seq": ack.sequence.0 }))?;
     Ok(())
+}
+
+/// A line taken apart, owned.
+type Owned = (String, Vec<u8>, Option<i64>, Vec<(String, Vec<u8>)>);
+
+/// Publishes all lines as one atomic batch.
+fn atomic(arguments: &PubArgs, publisher: &Publisher, source: &str) -> Done {
+    let (mut lines, _, _) = open(source)?;
+    let mut owned: Vec<Owned> = Vec::new();
+    let mut line = Vec::new();
+    for number in 1u64.. {
+        line.clear();
+        let got = lines.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
+        if got.map_err(|error| Failure::new(format!("{source}, line {number}: {error}")))? == 0 {
+            break;
+        }
+        if line.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        let wrong = |text: String| Failure::new(format!("{source}, line {number}: {text}; nothing is published"));
+        if owned.len() >= ATOMIC_MESSAGES_MAX {
+            return Err(wrong(format!("an atomic batch has at most {ATOMIC_MESSAGES_MAX} messages")));
+        }
+        let parsed = jsonl::parse(&line, arguments.ignore_unknown).map_err(wrong)?;
+        let publishable = Topic::new(&parsed.topic).and_then(Topic::check_publishable);
+        publishable.map_err(|error| wrong(error.to_string()))?;
+        let headers = parsed.headers.into_iter().map(|(key, value)| (key.into_owned(), value)).collect();
+        owned.push((parsed.topic.into_owned(), parsed.payload.into_owned(), parsed.event_time, headers));
+    }
+    if owned.is_empty() {
+        return Err(Failure::new(format!("{source}: an atomic batch has at least one message")));
+    }
+    let expect = arguments.expect.as_deref().map(expect).transpose()?;
+    let level = level(arguments.ack);
+    let headers: Vec<Vec<(&[u8], &[u8])>> = owned.iter().map(|(_, _, _, headers)| pairs(headers)).collect();
+    let messages: Vec<(&str, Message<'_>)> = owned
+        .iter()
+        .zip(&headers)
+        .enumerate()
+        .map(|(at, ((topic, payload, event_time, _), headers))| {
+            let condition = expect.filter(|_| at == 0);
+            let event_time = *event_time;
+            (topic.as_str(), Message { level, condition, headers, event_time, ..Message::new(payload) })
+        })
+        .collect();
+    let fail = failed(&arguments.at, "publishing");
+    let ack = publisher.send_atomic(&messages).and_then(|receipt| Ok(receipt.wait()?)).map_err(fail)?;
+    let (first, last) = (ack.sequence.0, ack.last.0);
+    writeln!(io::stdout(), "{}", json!({ "published": ack.messages, "first": first, "last": last }))?;
+    Ok(())
+}
+
+fn pairs<K: AsRef<str>>(headers: &[(K, Vec<u8>)]) -> Vec<(&[u8], &[u8])> {
+    headers.iter().map(|(key, value)| (key.as_ref().as_bytes(), value.as_slice())).collect()
 }
 
 /// Counts the bytes that pass, for the progress bar.
@@ -193,7 +271,8 @@ impl Many<'_> {
                 topic
             }
         };
-        let message = Message { event_time: parsed.event_time, ..Message::new(&parsed.payload) };
+        let headers = pairs(&parsed.headers);
+        let message = Message { event_time: parsed.event_time, headers: &headers, ..Message::new(&parsed.payload) };
         if !self.block.push(topic, &message).map_err(|error| error.to_string())? {
             self.send().map_err(|_| "not published".to_string())?;
             self.block.push(topic, &message).map_err(|error| error.to_string())?;

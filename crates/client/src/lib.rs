@@ -93,12 +93,12 @@ mod options;
 
 pub use arioso_stream::Sequence;
 pub use arioso_wire::{
-    AckLevel, Begin, Code, CursorRow, CursorRows, ExplainRow, PublisherRow, PublisherRows, Request, StatusRow, Text,
-    TopicRow, TopicRows, Welcome,
+    AckLevel, BackUpRow, Begin, Code, CursorRow, CursorRows, ExplainRow, PublisherRow, PublisherRows, Request,
+    StatusRow, Text, TopicRow, TopicRows, Welcome,
 };
 
 pub use batch::{Batch, Headers, Messages, Received};
-pub use driver::{Client, Delivery, Page, Publisher, Receipt, Route, Subscription};
+pub use driver::{Client, Delivery, Page, Publisher, Receipt, Route, Snapshot, Subscription};
 pub use error::{Error, Result};
 pub use machine::{Ack, Connection, Event, PublisherId, RequestId, Started, Subscribe, SubscriptionId};
 pub use message::{Expect, Message, RecordBlock, TopicId};

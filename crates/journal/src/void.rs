@@ -295,6 +295,12 @@ impl Ledger {
         }
     }
 
+    /// The next of the answers of [`take_rejudges`](Ledger::take_rejudges), for a caller whose judgement may take back others
+    /// of them.
+    pub fn next_rejudge(&mut self) -> Option<Rejudge> {
+        if self.voids.rejudges.is_empty() { None } else { Some(self.voids.rejudges.remove(0)) }
+    }
+
     /// Answers that are to be judged again, since what they were judged on is void. Each is told once and keeps its place in
     /// the order of replies until [`judged`](Ledger::judged), which comes before anything else is done.
     pub fn take_rejudges(&mut self, out: &mut Vec<Rejudge>) {

@@ -13,12 +13,14 @@ use arioso_stream::order::{Order, OrderLimits, PublisherState, Resume, TopicCoun
 use arioso_stream::tip::{CHUNK_BYTES, TipConfig, TipWriter};
 use parking_lot::{Condvar, Mutex, RwLock};
 
+use crate::cursor_replay::CursorsFound;
 use crate::engine::{ENTRIES_MAX, Engine, Start};
 use crate::history::History;
 use crate::hub::Hub;
 use crate::metrics::Counters;
 use crate::node::{Identity, Node};
 use crate::settings::Settings;
+use crate::snapshots::Snapshots;
 
 /// A tip is put out a chunk at a time: so many of them that what leaves at once is little.
 const TIP_CHUNKS_MIN: usize = 16;
@@ -43,6 +45,8 @@ pub struct Found {
     pub topic_floor: u32,
     /// Named publishers.
     pub publishers: Vec<PublisherState>,
+    /// Cursors.
+    pub cursors: CursorsFound,
     /// The segments.
     pub table: SegmentTable,
     /// Void sequences.
@@ -67,6 +71,7 @@ pub fn assemble(
     let limits = OrderLimits {
         pending_bytes_max: size(settings.pending_bytes_max),
         publishers_max: size(settings.publishers_max),
+        cursors_max: size(settings.cursors_max),
         window_messages: window,
         ..OrderLimits::default()
     };
@@ -80,9 +85,19 @@ pub fn assemble(
     for publisher in found.publishers {
         order.restore_publisher(publisher);
     }
+    for cursor in found.cursors.live {
+        order.restore_cursor(cursor);
+    }
+    for (id, changed) in found.cursors.dropped {
+        order.restore_dropped_cursor(id, changed);
+    }
     let names = Arc::new(RwLock::new(found.names));
     let ledger = Ledger::new(groups, ENTRIES_MAX, found.settled_to);
-    let start = Start { last_batch: found.last_batch, server_epoch: found.identity.server_epoch };
+    let start = Start {
+        last_batch: found.last_batch,
+        server_epoch: found.identity.server_epoch,
+        cursor_ttl_ns: i64::try_from(settings.cursor_ttl_s).unwrap_or(i64::MAX).saturating_mul(1_000_000_000),
+    };
     let engine = Engine::new(order, ledger, groups, Arc::clone(&names), start);
     let tip_bytes = size(settings.tip_bytes);
     let config = TipConfig {
@@ -103,6 +118,7 @@ pub fn assemble(
         tip: shared,
         history: History::new(disk, found.table, found.voids, next),
         hub: Mutex::new(Hub::new(hash_seed)),
+        snapshots: Snapshots::default(),
         counters: Counters::default(),
         topic_floor: AtomicU32::new(found.topic_floor),
         next_session: AtomicU32::new(1),

@@ -1,6 +1,7 @@
 //! Drives one session on a socket (or on a pipe inside the process): reads, writes, disk reads, time, wake-ups.
 
 use std::io::{self, IoSlice};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,11 +9,13 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, Wr
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::backup::back_up;
 use crate::clock::Clock;
-use crate::history::Supplied;
+use crate::history::{ReadRequest, Supplied};
 use crate::node::Node;
 use crate::output::Output;
-use crate::session::{Read, Session, Wishes};
+use crate::session::{Read, Session, Ticket, Wishes};
+use crate::snapshots;
 
 /// With this much unsent nothing more is read from the socket: whoever does not take its replies is not given new ones.
 const OUTPUT_BYTES_HARD: usize = 4 << 20;
@@ -30,16 +33,16 @@ where
     let mut session = Session::new(Arc::clone(&node), clock.mono());
     let mailbox = Arc::clone(session.mailbox());
     let mut out = Output::default();
-    let mut reads: JoinSet<(u16, Result<Supplied, String>)> = JoinSet::new();
+    let mut reads: JoinSet<(Ticket, Result<Supplied, String>)> = JoinSet::new();
     loop {
         let wishes = session.turn(clock.now(), &mut out);
         let Wishes { reads: wanted, again, close } = wishes;
         if close {
             return farewell(&mut writer, &mut out).await;
         }
-        for Read { channel, request } in wanted {
+        for Read { ticket, request } in wanted {
             let node = Arc::clone(&node);
-            reads.spawn_blocking(move || (channel, node.history.read(&request)));
+            reads.spawn_blocking(move || (ticket, read_for(&node, &request)));
         }
         let due = session.deadline() - clock.mono();
         let due = Duration::from_nanos(u64::try_from(due.max(0)).unwrap_or(0));
@@ -54,8 +57,8 @@ where
             written = write(&mut writer, &mut out), if !out.is_empty() => written?,
             () = mailbox.notified() => {}
             Some(done) = reads.join_next(), if !reads.is_empty() => {
-                let (channel, read) = done.map_err(io::Error::other)?;
-                session.supply(channel, read);
+                let (ticket, read) = done.map_err(io::Error::other)?;
+                session.supply(ticket, read);
             }
             read = receive(&mut reader, &mut session), if out.bytes() < OUTPUT_BYTES_HARD && !again => {
                 if read? == 0 {
@@ -66,6 +69,18 @@ where
             () = tokio::task::yield_now(), if again => {}
             () = tokio::time::sleep(due) => {}
         }
+    }
+}
+
+/// Does what a session asks of the disk.
+fn read_for(node: &Node, request: &ReadRequest) -> Result<Supplied, String> {
+    match request {
+        ReadRequest::BackUp { folder } => {
+            let backed_up = back_up(node, Path::new(&**folder));
+            backed_up.map(Supplied::BackedUp).map_err(|error| error.to_string())
+        }
+        ReadRequest::Snapshot(ask) => Ok(Supplied::Snapshot(snapshots::ask(node, ask))),
+        request => node.history.read(request),
     }
 }
 

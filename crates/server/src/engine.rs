@@ -10,12 +10,15 @@
 //!
 //! Plain computation: told the time, does no I/O, holds no lock of its own.
 
+mod conditions;
+mod cursors;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arioso_journal::{
-    BatchNumber, Completion, Entry, Group, Groups, Judgement, Kind, Ledger, Level, NO_PUBLISHER, Outcome, Rejudge,
-    Reply, Room, SequenceRange, VoidSet, group_of,
+    BatchNumber, Completion, Entry, Group, Groups, Kind, Ledger, Level, NO_PUBLISHER, Outcome, Reply, Room,
+    SequenceRange, Ticket, group_of,
 };
 use arioso_store::batch::{BatchParts, NamesBuilder};
 use arioso_stream::Sequence;
@@ -28,6 +31,7 @@ use parking_lot::RwLock;
 use std::collections::HashMap;
 
 use crate::mailbox::{Address, Mail, Mailbox};
+use conditions::{Refusal, Watched};
 
 /// Entries in flight: at 96 bytes each, 100 MB at the ceiling.
 pub const ENTRIES_MAX: usize = 1 << 20;
@@ -102,6 +106,14 @@ pub struct Engine {
     verdicts: Vec<Verdict>,
     replies: Vec<Reply>,
     voided: Vec<SequenceRange>,
+    /// Refused conditions that may be judged again, by their place.
+    refusals: BTreeMap<Ticket, Refusal>,
+    watched: Watched,
+    may_void: bool,
+    /// How long a cursor that nobody uses is kept; 0: for ever.
+    cursor_ttl_ns: i64,
+    /// When it is looked for such ones again.
+    sweep_at: i64,
 }
 
 impl Engine {
@@ -125,6 +137,11 @@ impl Engine {
             verdicts: Vec::new(),
             replies: Vec::new(),
             voided: Vec::new(),
+            refusals: BTreeMap::new(),
+            watched: Watched::default(),
+            may_void: false,
+            cursor_ttl_ns: start.cursor_ttl_ns,
+            sweep_at: i64::MIN,
         }
     }
 
@@ -318,12 +335,14 @@ impl Engine {
                     atomic: publish.atomic,
                 };
                 self.order.publish(now, &order, &name_of, &mut verdicts);
+                self.watch_stored(publish, &verdicts);
                 rests_on
             }
             Err(newest) => {
                 self.order.consume(publish.publisher, publish.first + u64::from(publish.messages) - 1);
                 let answer = Kind::Answer { code: Code::ConditionFailed.number(), detail: newest.0 };
-                self.answer(publish, publish.first, publish.messages, answer, some(newest));
+                let ticket = self.answer(publish, publish.first, publish.messages, answer, some(newest));
+                self.note_refusal(ticket, publish, newest);
                 None
             }
         };
@@ -333,25 +352,6 @@ impl Engine {
         self.verdicts = verdicts;
         self.settle_accounts(now);
         Ok(())
-    }
-
-    /// What the verdict on a condition rests on; an error is the newest matching sequence when it fails. A retry is not judged
-    /// again: it gets its original answer.
-    fn judge_condition(&mut self, publish: &ClientPublish<'_>) -> Result<Option<Sequence>, Sequence> {
-        let Some((wanted, filter)) = &publish.condition else { return Ok(None) };
-        if self.order.due(publish.publisher, publish.epoch) != Ok(publish.first) {
-            return Ok(None);
-        }
-        let newest = self.newest(filter);
-        if newest == *wanted { Ok(some(newest)) } else { Err(newest) }
-    }
-
-    /// The newest sequence that matches; costs the topics below a subtree.
-    pub fn newest(&self, filter: &Filter) -> Sequence {
-        let names = self.names.read();
-        let mut newest = Sequence::ZERO;
-        names.visit(filter, |id| newest = newest.max(self.order.topic(id.0).last));
-        newest
     }
 
     /// A definite refusal found before numbering (a bad record, a topic that was refused): consumes the numbers, keeps its
@@ -430,7 +430,14 @@ impl Engine {
         }
     }
 
-    fn answer(&mut self, publish: &ClientPublish<'_>, first: u64, messages: u32, kind: Kind, on: Option<Sequence>) {
+    fn answer(
+        &mut self,
+        publish: &ClientPublish<'_>,
+        first: u64,
+        messages: u32,
+        kind: Kind,
+        on: Option<Sequence>,
+    ) -> Ticket {
         self.enter(Entry {
             kind,
             publisher: publish.publisher.0,
@@ -443,11 +450,11 @@ impl Engine {
             group: self.group(publish.publisher),
             conditioned_on: on,
             tag: publish.address.pack(),
-        });
+        })
     }
 
-    fn enter(&mut self, entry: Entry) {
-        self.ledger.enter(&entry).expect("room was asked for before a number was given");
+    fn enter(&mut self, entry: Entry) -> Ticket {
+        self.ledger.enter(&entry).expect("room was asked for before a number was given")
     }
 
     fn refused(&self, kind: VerdictKind) -> Refused {
@@ -529,6 +536,7 @@ impl Engine {
         self.set_room(room);
         self.settle_accounts(now);
         self.order.settled(self.ledger.settled_to());
+        self.sweep_cursors(now);
     }
 
     fn note_in_flight(&mut self, completion: &Completion) {
@@ -546,6 +554,7 @@ impl Engine {
 
     /// The journal can fail: messages may be taken back before they are settled.
     pub fn may_void(&mut self) {
+        self.may_void = true;
         self.order.may_void();
     }
 
@@ -614,36 +623,6 @@ impl Engine {
         }
     }
 
-    /// Voids what failed, judges again what rested on it, and lets out what may leave.
-    fn settle_accounts(&mut self, now: i64) {
-        while let Some(set) = self.ledger.take_void_request() {
-            self.void(now, &set);
-        }
-        let mut rejudges = Vec::new();
-        self.ledger.take_rejudges(&mut rejudges);
-        for rejudge in rejudges {
-            let judgement = self.judge_again(&rejudge);
-            self.ledger.judged(rejudge.ticket, judgement);
-        }
-        self.dispatch();
-    }
-
-    fn void(&mut self, now: i64, set: &VoidSet) {
-        let ranges: Vec<(Sequence, Sequence)> = set.ranges.iter().map(|range| (range.first, range.last)).collect();
-        for (publisher, _) in &set.publishers {
-            self.order.void_published(*publisher, &ranges);
-        }
-        let (first, batch) = self.order.void(now, &ranges);
-        self.ledger.enter_void(first, BatchNumber(batch)).expect("void records are taken above the ceiling");
-        self.voided.extend(set.ranges.iter().copied());
-    }
-
-    /// What a refusal rested on is void. Whatever it was, its publisher sequence was consumed without a message, or its
-    /// original was voided: both are `not stored`.
-    fn judge_again(&mut self, _: &Rejudge) -> Judgement {
-        Judgement::Answer { code: Code::NotStored.number(), detail: 0, conditioned_on: None }
-    }
-
     fn dispatch(&mut self) {
         let mut replies = std::mem::take(&mut self.replies);
         self.ledger.take_replies(&mut replies);
@@ -675,6 +654,8 @@ pub struct Start {
     pub last_batch: u64,
     /// The server's epoch.
     pub server_epoch: u64,
+    /// How long a cursor that nobody uses is kept; 0: for ever.
+    pub cursor_ttl_ns: i64,
 }
 
 fn holder(session: u32, channel: u16) -> Holder {

@@ -13,12 +13,16 @@ use arioso_stream::Sequence;
 use arioso_stream::record::Records;
 use arioso_stream::tip::{Selector, Slice};
 use bytes::Bytes;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock};
 
+use crate::backup::BackedUp;
 use crate::metrics::add;
 use crate::node::Node;
+use crate::snapshots::{Refusal, SnapshotAsk, SnapshotTold};
 use crate::subscription::SLICE_BYTES;
 
+/// A jump reads the segment's places and up to two pieces of 1 MiB: worth it from here on.
+const JUMP_BYTES: u64 = 4 << 20;
 /// Files kept open for reading.
 const FILES_MAX: usize = 64;
 
@@ -27,6 +31,13 @@ const FILES_MAX: usize = 64;
 pub enum ReadRequest {
     /// Bytes of a segment's file.
     Bytes(segment::ReadRequest),
+    /// Copies everything to a folder of the server's.
+    BackUp {
+        /// Where.
+        folder: Arc<str>,
+    },
+    /// A piece of an application's snapshot.
+    Snapshot(SnapshotAsk),
     /// Whether the directory of a sealed segment has a wanted topic.
     Choose {
         /// The segment.
@@ -43,6 +54,10 @@ pub enum Supplied {
     Bytes(Bytes),
     /// Whether the segment has a wanted topic.
     Chosen(bool),
+    /// What a backup came to.
+    BackedUp(BackedUp),
+    /// What was asked of a snapshot came to, or why it was refused.
+    Snapshot(Result<SnapshotTold, Refusal>),
 }
 
 /// Segment, incarnation, file.
@@ -57,13 +72,24 @@ pub struct History {
     started_at: Sequence,
     /// The last used last.
     files: Mutex<VecDeque<OpenFile>>,
+    exact: Mutex<Exact>,
+    exact_told: Condvar,
+}
+
+/// Who wants the table exact, and how far it is.
+#[derive(Default)]
+struct Exact {
+    wanted: u32,
+    last: Sequence,
+    lost: bool,
 }
 
 impl History {
     /// What a start found.
     pub fn new(disk: Arc<dyn Disk>, table: SegmentTable, voids: Voids, started_at: Sequence) -> History {
         let (table, voids, files) = (RwLock::new(table), RwLock::new(voids), Mutex::new(VecDeque::new()));
-        History { disk, table, voids, started_at, files }
+        let (exact, exact_told) = (Mutex::default(), Condvar::new());
+        History { disk, table, voids, started_at, files, exact, exact_told }
     }
 
     /// The first number of this start: a reader that has read all there is on disk has passed what lies before.
@@ -71,9 +97,56 @@ impl History {
         self.started_at
     }
 
+    /// The disk behind it.
+    pub fn disk(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
+    /// Waits until the table tells of everything that is settled now; gives how far that is. `None`: the journal is lost. For
+    /// a thread that may block.
+    pub fn exact(&self, node: &Node) -> Option<Sequence> {
+        self.exact.lock().wanted += 1;
+        let settled = {
+            let mut engine = node.engine.lock();
+            // The log looks, whether anything waits for it or not.
+            engine.want(1);
+            engine.settled_to()
+        };
+        node.work.notify_all();
+        let mut exact = self.exact.lock();
+        while exact.last < settled && !exact.lost {
+            self.exact_told.wait(&mut exact);
+        }
+        exact.wanted -= 1;
+        (!exact.lost).then_some(settled)
+    }
+
+    /// Whether somebody waits for an exact table.
+    pub fn wants_exact(&self) -> bool {
+        self.exact.lock().wanted > 0
+    }
+
+    /// The table tells of everything up to here.
+    pub fn is_exact(&self, last: Sequence) {
+        let mut exact = self.exact.lock();
+        exact.last = exact.last.max(last);
+        self.exact_told.notify_all();
+    }
+
+    /// Nobody will tell any more.
+    pub fn lose(&self) {
+        self.exact.lock().lost = true;
+        self.exact_told.notify_all();
+    }
+
     /// Looks at the table, or changes it; never together with I/O.
     pub fn with_table<T>(&self, look: impl FnOnce(&mut SegmentTable) -> T) -> T {
         look(&mut self.table.write())
+    }
+
+    /// Looks at the table.
+    pub fn with_table_read<T>(&self, look: impl FnOnce(&SegmentTable) -> T) -> T {
+        look(&self.table.read())
     }
 
     /// These sequences are void.
@@ -101,6 +174,7 @@ impl History {
                 let bytes = segment::read_request(&*file, request).map_err(|error| error.to_string())?;
                 Ok(Supplied::Bytes(bytes))
             }
+            ReadRequest::BackUp { .. } | ReadRequest::Snapshot(_) => Err("no part of the history".into()),
             ReadRequest::Choose { segment, filters } => {
                 let trailer = self.table.read().get(*segment).and_then(|info| info.trailer.clone());
                 let wanted: Vec<Wanted<'_>> = filters.iter().map(|filter| wanted(filter)).collect();
@@ -201,11 +275,26 @@ impl HistoryCursor {
         Sequence(self.segments.position())
     }
 
+    /// Goes on at `next`, ahead: by a jump when that saves reading.
+    pub fn pass_to(&mut self, node: &Node, next: Sequence) {
+        let (from, to) = (self.segments.position(), next.0);
+        let far = node.history.with_table_read(|table| {
+            let Some(info) = table.from_sequence(from) else { return false };
+            let numbers = info.last_sequence.saturating_sub(info.first_sequence) + 1;
+            // Numbers skip, so this is low where few messages lie: then there is little to pass.
+            to > info.last_sequence || (to - from).saturating_mul(info.batches_end / numbers) > JUMP_BYTES
+        });
+        if far {
+            self.segments.seek(to);
+        }
+    }
+
     /// What was needed, or why it can't be had.
     pub fn supply(&mut self, read: Result<Supplied, String>) {
         match read {
             Ok(Supplied::Bytes(bytes)) => self.segments.supply(bytes),
             Ok(Supplied::Chosen(wanted)) => self.segments.chosen(wanted),
+            Ok(Supplied::BackedUp(_) | Supplied::Snapshot(_)) => panic!("a cursor asks for parts of the history"),
             Err(error) => self.failed = Some(error),
         }
     }
@@ -213,6 +302,11 @@ impl HistoryCursor {
     /// Reads on, a slice of 256 KiB or one record.
     pub fn step(&mut self, node: &Node, selector: &mut dyn Selector, out: &mut Vec<Slice>) -> HistoryStep {
         if let Some(text) = self.failed.take() {
+            // Retention may have taken the file while it was to be read.
+            let first = node.history.first_kept();
+            if self.next() < first {
+                return HistoryStep::Trimmed { first };
+            }
             return HistoryStep::Damaged { text };
         }
         let step = {

@@ -11,6 +11,8 @@ pub mod session;
 
 pub mod subscription;
 
+pub mod newest;
+
 pub mod reader;
 
 pub mod history;
@@ -39,6 +41,14 @@ pub mod threads;
 
 pub mod opening;
 
+pub mod cursor_replay;
+
 pub mod serving;
 
+pub mod backup;
+
+pub mod snapshots;
+
 pub mod refill;
+
+pub mod retention;

@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arioso_journal::local::{Local, write_of};
+use arioso_journal::local::{Job, Local, write_of};
 use arioso_journal::{Backend, Completion, Room, SequenceRange};
 use arioso_store::batch::BatchParts;
 use arioso_stream::Sequence;
@@ -22,6 +22,7 @@ use bytes::Bytes;
 use crate::mailbox::Mailbox;
 use crate::metrics::add;
 use crate::node::Node;
+use crate::retention::{Rule, retain};
 
 /// Records of a batch that may hold messages which are not settled.
 struct InFlight {
@@ -51,6 +52,7 @@ pub struct Log<B> {
     appended_to: Sequence,
     open: Vec<OpenRange>,
     woken: Vec<Arc<Mailbox>>,
+    retention: Rule,
 }
 
 impl<B: Backend> Log<B> {
@@ -63,6 +65,7 @@ impl<B: Backend> Log<B> {
                 engine.may_void();
             }
         }
+        let retention = Rule::of(&node.settings);
         Log {
             node,
             backend,
@@ -79,6 +82,7 @@ impl<B: Backend> Log<B> {
             appended_to: Sequence::ZERO,
             open: Vec::new(),
             woken: Vec::new(),
+            retention,
         }
     }
 
@@ -254,10 +258,30 @@ const TABLE_BYTES: u64 = 1 << 20;
 const TABLE_TIP_PART: u64 = 8;
 
 impl Log<Local> {
+    /// Lets go what is kept no more; to be called when a job ended, and now and then.
+    pub fn retain(&mut self, now: i64) {
+        retain(&self.retention, now, &mut self.backend);
+    }
+
+    /// The next thing to be done elsewhere, if there is any. A seal is told the cursors.
+    pub fn next_job(&mut self) -> Option<Job> {
+        let mut job = self.backend.next_job()?;
+        if matches!(job, Job::Retire(_)) {
+            // Readers are told `trimmed` before the files are gone.
+            self.publish_table(true);
+        }
+        if let Job::Seal(seal) = &mut job {
+            let first = self.backend.table().get(seal.segment()).map_or(0, |info| info.first_sequence);
+            seal.set_cursors(self.node.engine.lock().cursors_part(Sequence(first)));
+        }
+        Some(job)
+    }
+
     /// Shows readers the segments as they are now. `whole`: more than the newest may have changed.
     pub fn publish_table(&mut self, whole: bool) {
         let table = self.backend.table();
-        let lag = TABLE_BYTES.min(self.node.settings.tip_bytes / TABLE_TIP_PART);
+        let exact = self.node.history.wants_exact();
+        let lag = if exact { 0 } else { TABLE_BYTES.min(self.node.settings.tip_bytes / TABLE_TIP_PART) };
         self.node.history.with_table(|seen| {
             if whole {
                 *seen = table.clone();
@@ -276,5 +300,8 @@ impl Log<Local> {
                 }
             }
         });
+        if exact && let Some(newest) = self.backend.table().last() {
+            self.node.history.is_exact(Sequence(newest.last_sequence));
+        }
     }
 }

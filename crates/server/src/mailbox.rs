@@ -32,6 +32,21 @@ pub enum About {
     Skip = 2,
     /// A publisher that was dropped.
     Drop = 3,
+    /// A cursor that was opened.
+    OpenCursor = 4,
+    /// A cursor that was set.
+    SetCursor = 5,
+    /// A cursor that was dropped.
+    DropCursor = 6,
+    /// A cursor that was moved on.
+    Commit = 7,
+}
+
+impl About {
+    /// Whether the answer is to the publisher of a channel, and nobody's when that is another one by now.
+    pub fn is_a_publishers(self) -> bool {
+        matches!(self, About::Publish | About::Open | About::Skip)
+    }
 }
 
 impl Address {
@@ -47,6 +62,10 @@ impl Address {
             1 => About::Open,
             2 => About::Skip,
             3 => About::Drop,
+            4 => About::OpenCursor,
+            5 => About::SetCursor,
+            6 => About::DropCursor,
+            7 => About::Commit,
             other => panic!("{other} is no kind of answer"),
         };
         Address {
@@ -67,6 +86,15 @@ pub enum Mail {
     Fenced {
         /// The channel.
         channel: u16,
+    },
+    /// Another holder took the cursor of this channel's subscription.
+    CursorFenced {
+        /// The channel.
+        channel: u16,
+        /// The cursor.
+        cursor: u32,
+        /// The epoch it was held under.
+        holder_epoch: u32,
     },
     /// The journal is lost; nothing more will be answered.
     Lost,
@@ -132,7 +160,8 @@ mod tests {
 
     #[test]
     fn an_address_survives_packing() {
-        for about in [About::Publish, About::Open, About::Skip, About::Drop] {
+        let cursors = [About::OpenCursor, About::SetCursor, About::DropCursor, About::Commit];
+        for about in [About::Publish, About::Open, About::Skip, About::Drop].into_iter().chain(cursors) {
             let address = Address { session: 0xfedc_ba98, channel: 0x7654, tenant: 0x32, about };
             assert_eq!(Address::unpack(address.pack()), address);
         }

@@ -22,6 +22,7 @@ use crate::hub::Hub;
 use crate::mailbox::Mailbox;
 use crate::metrics::Counters;
 use crate::settings::Settings;
+use crate::snapshots::Snapshots;
 
 /// Who this stream is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +53,8 @@ pub struct Node {
     pub history: History,
     /// Who waits for what.
     pub hub: Mutex<Hub>,
+    /// Applications' snapshots.
+    pub snapshots: Snapshots,
     /// Counts for `/metrics`.
     pub counters: Counters,
     /// No topic below this number is new.

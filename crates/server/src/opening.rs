@@ -15,10 +15,13 @@ use arioso_stream::order::{PublisherState, Resume, TopicCounts};
 use arioso_stream::topic::TopicId;
 
 use crate::assemble::{Found, assemble};
+use crate::cursor_replay::CursorReplay;
 use crate::log::Log;
 use crate::node::{Identity, Node};
 use crate::refill::Refill;
+use crate::retention::{checkpoint_segments, free_segments};
 use crate::settings::Settings;
+use crate::snapshots;
 
 /// How far the last kept timestamp may be ahead of the clock.
 const CLOCK_AHEAD_NS: i64 = 60_000_000_000;
@@ -89,13 +92,19 @@ struct Replaying {
     text: String,
     publishers: Vec<PublisherState>,
     rule_voids: Vec<(u64, u64)>,
+    cursors: CursorReplay,
 }
 
 impl LocalReplay for Replaying {
-    fn cursor(&mut self, _: &[u8]) {}
+    fn cursor(&mut self, body: &[u8]) {
+        self.cursors.body(body);
+    }
 
     fn batch(&mut self, header: &[u8], records: &[u8]) {
         let Ok(header) = BatchHeader::read(header) else { return };
+        if !header.messages_only() {
+            self.cursors.records(records);
+        }
         self.batches.push(BatchSummary::of(&header, records));
     }
 
@@ -141,7 +150,8 @@ pub fn open(settings: Settings, disk: Arc<dyn Disk>, chance: Chance) -> Result<O
     let options = LocalOptions {
         new_stream: Some(NewStream { id: chance.stream_id, name: settings.stream_name.clone(), now: chance.now }),
         segment_bytes: settings.segment_bytes,
-        free_files_max: usize::try_from(settings.free_segments_max).unwrap_or(usize::MAX),
+        free_files_max: free_segments(&settings),
+        checkpoint_segments: checkpoint_segments(&settings, LocalOptions::default().checkpoint_segments),
         window_messages: settings.remembered_messages(),
         ..LocalOptions::default()
     };
@@ -152,6 +162,7 @@ pub fn open(settings: Settings, disk: Arc<dyn Disk>, chance: Chance) -> Result<O
     if recovered.timestamp > chance.now + CLOCK_AHEAD_NS && !settings.accept_clock {
         return Err(OpenError::Clock { data, timestamp: recovered.timestamp, clock: chance.now });
     }
+    snapshots::clean(&*disk)?;
     let (names, topics) = name_all(&settings, chance.hash_seed, &mut replaying)
         .map_err(|source| OpenError::Topics { data: settings.data.clone(), source })?;
     let identity = Identity {
@@ -174,6 +185,7 @@ pub fn open(settings: Settings, disk: Arc<dyn Disk>, chance: Chance) -> Result<O
         topics,
         topic_floor: recovered.next_topic.max(1),
         publishers: std::mem::take(&mut replaying.publishers),
+        cursors: std::mem::take(&mut replaying.cursors).finish(&recovered.voids),
         table: local.table().clone(),
         voids: recovered.voids.clone(),
     };

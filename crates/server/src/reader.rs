@@ -79,6 +79,15 @@ impl Reader {
         *self = Reader::new(node, next, Arc::clone(&self.filters));
     }
 
+    /// Nothing is wanted before `next`, which lies ahead: goes there at once where that is cheaper than passing what lies between.
+    pub fn pass_to(&mut self, node: &Node, next: Sequence) {
+        match &mut self.mode {
+            Mode::Tip(cursor) => cursor.advance(Sequence(next.0 - 1)),
+            Mode::History(_) if next >= node.tip.first_sequence() => self.seek(node, next),
+            Mode::History(cursor) => cursor.pass_to(node, next),
+        }
+    }
+
     /// Reads on, up to a budget.
     pub fn step(&mut self, node: &Node, selector: &mut dyn Selector, budget: usize, out: &mut Vec<Slice>) -> Step {
         loop {

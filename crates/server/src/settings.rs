@@ -5,6 +5,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::retention::BUDGET_SEGMENTS_MIN;
+
 /// A server's settings, resolved: nothing is optional past this point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -28,6 +30,10 @@ pub struct Settings {
     pub segment_bytes: u64,
     /// Segments kept to be written again.
     pub free_segments_max: u64,
+    /// Messages older than this are let go, seconds; 0: never.
+    pub retention_age_s: u64,
+    /// Bytes that all files of the stream may have together; 0: no limit.
+    pub retention_bytes: u64,
     /// Largest payload.
     pub payload_bytes_max: u64,
     /// Bytes that may wait for the journal.
@@ -36,6 +42,10 @@ pub struct Settings {
     pub topics_max: u64,
     /// Named publishers.
     pub publishers_max: u64,
+    /// Cursors.
+    pub cursors_max: u64,
+    /// How long a cursor is kept that nobody holds or moves, seconds; 0: for ever.
+    pub cursor_ttl_s: u64,
     /// Messages a publisher may have unanswered.
     pub publish_window_messages: u64,
     /// Bytes a publisher may have unanswered.
@@ -121,10 +131,14 @@ impl Default for Settings {
             index_bytes_max: 64 << 20,
             segment_bytes: 64 << 20,
             free_segments_max: 4,
+            retention_age_s: 0,
+            retention_bytes: 0,
             payload_bytes_max: 16 << 20,
             pending_bytes_max: 64 << 20,
             topics_max: 4_000_000,
             publishers_max: 10_000,
+            cursors_max: 10_000,
+            cursor_ttl_s: 30 * 86_400,
             publish_window_messages: 4_096,
             publish_window_bytes: 8 << 20,
             connections_max: 4_096,
@@ -149,6 +163,21 @@ fn bytes(text: &str, low: u64, high: u64) -> Result<u64, String> {
         "k" | "kib" => 1 << 10,
         "m" | "mib" => 1 << 20,
         "g" | "gib" => 1 << 30,
+        "t" | "tib" => 1 << 40,
+        _ => return Err(wants()),
+    };
+    let count: u64 = digits.replace('_', "").parse().map_err(|_| wants())?;
+    count.checked_mul(unit).filter(|n| (low..=high).contains(n)).ok_or_else(wants)
+}
+
+fn duration(text: &str, low: u64, high: u64) -> Result<u64, String> {
+    let wants = || format!("seconds from {low} to {high} are wanted, such as 3600, 90m, 12h or 7d");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
+    let unit = match text[digits.len()..].trim() {
+        "" | "s" => 1u64,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
         _ => return Err(wants()),
     };
     let count: u64 = digits.replace('_', "").parse().map_err(|_| wants())?;
@@ -184,6 +213,8 @@ macro_rules! row {
 }
 
 const MIB: u64 = 1 << 20;
+/// A hundred years: nanoseconds of it fit an `i64`.
+const DURATION_MAX_S: u64 = 100 * 365 * 86_400;
 
 /// Every setting.
 pub const SETTINGS: &[Setting] = &[
@@ -264,6 +295,20 @@ pub const SETTINGS: &[Setting] = &[
         |text| number(text, 0, 1024),
         "Retired segments kept to be written again, which makes syncs cheaper."
     ),
+    row!(
+        "retention-age",
+        "SECONDS",
+        retention_age_s,
+        |text| duration(text, 0, DURATION_MAX_S),
+        "Messages older than this are let go, a segment at a time (90m, 12h, 7d are understood); 0: never."
+    ),
+    row!(
+        "retention-bytes",
+        "BYTES",
+        retention_bytes,
+        |text| bytes(text, 0, 1 << 50),
+        "Bytes on disk: beyond it the oldest segments are let go. At least 8 segments; 0: no limit."
+    ),
     row!("payload-bytes-max", "BYTES", payload_bytes_max, |text| bytes(text, 1, 16 * MIB), "Largest payload accepted."),
     row!(
         "pending-bytes-max",
@@ -285,6 +330,20 @@ pub const SETTINGS: &[Setting] = &[
         publishers_max,
         |text| number(text, 1, 10_000_000),
         "Named publishers kept; beyond it new ones are refused."
+    ),
+    row!(
+        "cursors-max",
+        "N",
+        cursors_max,
+        |text| number(text, 1, 1_000_000),
+        "Cursors kept; beyond it new ones are refused."
+    ),
+    row!(
+        "cursor-ttl",
+        "SECONDS",
+        cursor_ttl_s,
+        |text| duration(text, 0, DURATION_MAX_S),
+        "How long a cursor is kept that nobody holds or moves (90m, 12h, 7d are understood); 0: for ever."
     ),
     row!(
         "publish-window-messages",
@@ -354,6 +413,18 @@ impl Settings {
                     wants: "beyond loopback there is no encryption or authentication yet: add insecure = true to accept that".into(),
                 });
             }
+        }
+        let budget_min = self.segment_bytes.saturating_mul(BUDGET_SEGMENTS_MIN);
+        if self.retention_bytes > 0 && self.retention_bytes < budget_min {
+            return Err(SettingError {
+                origin: "settings".into(),
+                name: "retention-bytes".into(),
+                value: self.retention_bytes.to_string(),
+                wants: format!(
+                    "0 or at least {BUDGET_SEGMENTS_MIN} segments, {budget_min} bytes with segment-bytes = {}",
+                    self.segment_bytes
+                ),
+            });
         }
         Ok(())
     }

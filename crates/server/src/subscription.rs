@@ -21,6 +21,7 @@ use bytes::Bytes;
 use crate::history::{ReadRequest, Supplied};
 use crate::hub::Bell;
 use crate::metrics::add;
+use crate::newest::Newest;
 use crate::node::Node;
 use crate::output::Output;
 use crate::reader::{Reader, Step};
@@ -67,6 +68,8 @@ pub struct Subscription {
     until: Option<Sequence>,
     /// Records stamped before are left out at the beginning.
     not_before: Option<i64>,
+    /// It begins with the newest of each topic.
+    newest: Option<Newest>,
     /// Everything selected up to here was delivered.
     through: Sequence,
     /// The newest mark sent.
@@ -81,6 +84,8 @@ pub struct Subscription {
     parts: Vec<Bytes>,
     /// It waits for the disk or for the client: no turn until then.
     pub busy: bool,
+    /// The read it waits for.
+    pub awaits: Option<u64>,
     /// It is in the session's row of those that want a turn.
     pub queued: bool,
 }
@@ -91,6 +96,8 @@ pub struct Begins {
     pub first: Sequence,
     /// Records stamped before are left out.
     pub not_before: Option<i64>,
+    /// Before anything else, only these.
+    pub newest: Option<Newest>,
     /// It ends behind this.
     pub until: Option<Sequence>,
     /// Bytes that may be sent.
@@ -119,6 +126,7 @@ impl Subscription {
             credit: i64::try_from(begins.credit).unwrap_or(i64::MAX),
             until: begins.until,
             not_before: begins.not_before,
+            newest: begins.newest,
             through: before,
             told: before,
             told_at: now,
@@ -128,6 +136,7 @@ impl Subscription {
             read: Vec::new(),
             parts: Vec::new(),
             busy: false,
+            awaits: None,
             queued: false,
         }
     }
@@ -140,6 +149,9 @@ impl Subscription {
     /// After `trimmed`: goes on here.
     pub fn go_on(&mut self, node: &Node, next: Sequence) {
         self.reader.seek(node, next);
+        if let Some(newest) = &mut self.newest {
+            newest.skip_to(next);
+        }
         self.slices.clear();
         self.through = self.through.max(Sequence(next.0.saturating_sub(1)));
     }
@@ -147,6 +159,11 @@ impl Subscription {
     /// Everything selected up to here was delivered.
     pub fn through(&self) -> Sequence {
         self.through
+    }
+
+    /// Whether the newest of each topic are still being delivered.
+    pub fn is_at_newest(&self) -> bool {
+        self.newest.is_some()
     }
 
     /// Bytes that the turn [`Turn::Reads`] asked for.
@@ -241,6 +258,7 @@ impl Subscription {
                     return Turn::Ended(Code::Damaged);
                 }
             };
+            let through = self.keep_newest(node, through);
             self.cut();
             self.slices.extend(self.read.drain(..));
             self.read_through = through;
@@ -257,6 +275,22 @@ impl Subscription {
         } else {
             Turn::Again
         }
+    }
+
+    /// Of what lies before the end of the newest only these are kept; goes to the next of them. Gives up to where everything
+    /// wanted was read.
+    fn keep_newest(&mut self, node: &Node, through: Sequence) -> Sequence {
+        let Some(newest) = &mut self.newest else { return through };
+        newest.keep(&mut self.read, through);
+        let next = newest.next();
+        if newest.is_done() {
+            self.newest = None;
+        }
+        if next <= through.next() {
+            return through;
+        }
+        self.reader.pass_to(node, next);
+        Sequence(next.0 - 1)
     }
 
     /// Delivers what was read, as far as the credit goes, and tells how far everything is delivered.

@@ -18,9 +18,12 @@ use crate::clock::{Clock, wall};
 use crate::log::Log;
 use crate::node::Node;
 use crate::refill::{Refill, RefillJob, Refilled};
+use crate::retention::LOOK_EVERY_NS;
 
 /// How long after the last batch an empty one carries `synced_to` forward; half of what docs/format.md allows.
 const MARK_AFTER: Duration = Duration::from_millis(50);
+/// How often it is looked for what is too old.
+const LOOK_EVERY: Duration = Duration::from_nanos(LOOK_EVERY_NS.unsigned_abs());
 /// How often what failed, a full disk asked for room for one, is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 const RETRY_NS: i64 = 500_000_000;
@@ -70,6 +73,7 @@ impl Threads {
             if let Err(error) = &ended {
                 tracing::error!("{error}");
                 own.engine.lock().lose();
+                own.history.lose();
                 lost.send_replace(true);
             }
             ended
@@ -86,6 +90,8 @@ impl Threads {
         self.node.work.notify_all();
         let ended = self.log.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         self.jobs.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        // Nobody tells readers of the table any more.
+        self.node.history.lose();
         let log = ended?;
         let (next, timestamp) = {
             let engine = self.node.engine.lock();
@@ -130,6 +136,9 @@ fn run(
             log.backend().retry();
             tried_at = clock.mono();
         }
+        if waited == Waited::Age {
+            log.retain(wall());
+        }
         let wrote = log.step(wall(), waited == Waited::Idle)?;
         log.publish_table(false);
         if !wrote && desk.stop.load(Ordering::Acquire) && !log.has_held() && !node.engine.lock().has_pending() {
@@ -145,11 +154,14 @@ enum Waited {
     Idle,
     /// The disk was full, or a job failed, a while ago.
     Failed,
+    /// Nothing came for a while: messages have grown old.
+    Age,
 }
 
 /// Waits until the log has something to do. `held`: batches wait for room, which a job makes. `failed`: a job is to be tried
 /// again.
 fn wait(node: &Node, desk: &Desk, held: bool, failed: bool) -> Waited {
+    let retains_by_age = node.settings.retention_age_s > 0;
     let mut engine = node.engine.lock();
     loop {
         let stop = desk.stop.load(Ordering::Acquire);
@@ -163,6 +175,10 @@ fn wait(node: &Node, desk: &Desk, held: bool, failed: bool) -> Waited {
         } else if engine.is_disk_full() || failed || (stop && held) {
             if node.work.wait_for(&mut engine, RETRY).timed_out() {
                 return Waited::Failed;
+            }
+        } else if retains_by_age {
+            if node.work.wait_for(&mut engine, LOOK_EVERY).timed_out() {
+                return Waited::Age;
             }
         } else {
             node.work.wait(&mut engine);
@@ -194,6 +210,7 @@ fn attend(log: &mut Log<Local>, refill: &mut Refill, node: &Node, desk: &Desk, h
                     tell(&notice);
                 }
                 log.publish_table(true);
+                log.retain(wall());
             }
             Finished::Refill(refilled) => {
                 out.refilling = false;
@@ -203,7 +220,7 @@ fn attend(log: &mut Log<Local>, refill: &mut Refill, node: &Node, desk: &Desk, h
     }
     let give = |task| assert!(hand.send(task).is_ok(), "the jobs' thread ends after the log's");
     while out.journal < JOBS_MAX
-        && let Some(job) = log.backend().next_job()
+        && let Some(job) = log.next_job()
     {
         out.journal += 1;
         give(Task::Journal(job));

@@ -59,6 +59,7 @@ impl Bus {
             topics: Vec::new(),
             topic_floor: 1,
             publishers: Vec::new(),
+            cursors: Default::default(),
             table: SegmentTable::new(1),
             voids: Voids::default(),
         };
@@ -126,6 +127,12 @@ impl Peer {
         std::iter::from_fn(|| self.frames.next_frame().unwrap()).collect()
     }
 
+    /// An anonymous publisher is open at once.
+    fn open_without_commit(&mut self, bus: &Bus, channel: u16) {
+        let open = OpenPublisher { next: 0, name: Text::EMPTY };
+        self.say(bus, &[(channel, Frame::OpenPublisher(open))]);
+    }
+
     fn open(&mut self, bus: &mut Bus, channel: u16, name: &str) -> Vec<(u16, Frame)> {
         let open = OpenPublisher { next: 0, name: Text::from(name) };
         let mut got = self.say(bus, &[(channel, Frame::OpenPublisher(open))]);
@@ -186,6 +193,9 @@ fn shown(frames: &[(u16, Frame)]) -> Vec<String> {
         Frame::Names(names) => {
             let rows = names.topics.iter().map(|(id, name)| format!("{id}={name}"));
             format!("{channel} names {}", rows.collect::<Vec<_>>().join(" "))
+        }
+        Frame::Subscribed(subscribed) if subscribed.holder_epoch > 0 => {
+            format!("{channel} subscribed at {} epoch {}", subscribed.starts_at, subscribed.holder_epoch)
         }
         Frame::Subscribed(_) => format!("{channel} subscribed"),
         Frame::PublisherOpened(opened) => {
@@ -641,4 +651,197 @@ fn bytes_that_are_no_frames_end_the_connection_with_a_reason() {
     assert!(got[0].starts_with("0 error frame too large"), "{got:?}");
     assert!(peer.session.turn(bus.now, &mut peer.out).close);
     let _ = Code::Ok;
+}
+
+fn with_cursor(name: &str, filters: &[&str], begin: Begin) -> Frame {
+    let Frame::Subscribe(mut wanted) = subscribe(filters, begin, false) else { panic!() };
+    wanted.cursor = Text::from(name);
+    Frame::Subscribe(wanted)
+}
+
+fn commit(name: &str, holder_epoch: u32, next: u64) -> Frame {
+    Frame::Request(Request::Commit { name: Text::from(name), holder_epoch, next: Sequence(next) })
+}
+
+#[test]
+fn a_cursor_begins_when_it_is_durable_and_goes_on_where_it_was_committed() {
+    let mut bus = Bus::new();
+    let (mut writer, mut reader) = (bus.peer(), bus.peer());
+    writer.open(&mut bus, 1, "");
+    writer.say(&bus, &[(0, topics(&["a"])), (1, publish(1, &[(1, "1"), (1, "2"), (1, "3")]))]);
+    bus.commit();
+    assert_eq!(shown(&reader.say(&bus, &[(1, with_cursor("c", &["a"], Begin::Start))])), Vec::<String>::new());
+    bus.commit();
+    let got = shown(&reader.hear(&bus));
+    assert_eq!(got, ["1 subscribed at 1 epoch 1", "0 names 1=a", "1 deliver through 4: 1:1 2:2 3:3"]);
+    assert_eq!(shown(&reader.say(&bus, &[(9, commit("c", 1, 3))])), Vec::<String>::new(), "not durable yet");
+    bus.commit();
+    assert!(shown(&reader.hear(&bus)).contains(&"9 answer".to_string()));
+    reader.say(&bus, &[(1, Frame::Unsubscribe(Unsubscribe {}))]);
+    reader.say(&bus, &[(2, with_cursor("c", &["a"], Begin::Start))]);
+    bus.commit();
+    let got = shown(&reader.hear(&bus));
+    assert_eq!(got[..2], ["2 subscribed at 3 epoch 2", "2 deliver through 6: 3:3"]);
+}
+
+#[test]
+fn a_newcomer_takes_a_cursor_and_the_older_holder_can_commit_no_more() {
+    let mut bus = Bus::new();
+    let (mut old, mut new) = (bus.peer(), bus.peer());
+    old.say(&bus, &[(1, with_cursor("c", &["a"], Begin::Start))]);
+    bus.commit();
+    assert_eq!(shown(&old.hear(&bus))[0], "1 subscribed at 1 epoch 1");
+    let got = shown(&new.say(&bus, &[(4, with_cursor("c", &["a", "b"], Begin::Start))]));
+    assert!(got[0].starts_with("4 error cursor has other filters"), "{got:?}");
+    new.say(&bus, &[(4, with_cursor("c", &["a"], Begin::Start))]);
+    let got = shown(&old.say(&bus, &[(9, commit("c", 1, 2))]));
+    assert_eq!(got[0], "1 error fenced: another holder opened this cursor, or it was set or dropped");
+    assert!(got[1].starts_with("9 error fenced"), "{got:?}");
+    bus.commit();
+    assert_eq!(shown(&new.hear(&bus))[0], "4 subscribed at 1 epoch 2");
+    let drop = Frame::Request(Request::DropCursor { name: Text::from("c") });
+    old.say(&bus, &[(9, drop)]);
+    bus.commit();
+    assert_eq!(shown(&old.hear(&bus)), ["9 answer"]);
+    assert!(shown(&new.hear(&bus))[0].starts_with("4 error fenced"));
+}
+
+#[test]
+fn a_commit_whose_write_failed_did_not_move_the_cursor() {
+    let mut bus = Bus::new();
+    let mut reader = bus.peer();
+    reader.say(&bus, &[(1, with_cursor("c", &["a"], Begin::Start))]);
+    bus.commit();
+    reader.hear(&bus);
+    reader.say(&bus, &[(9, commit("c", 1, 2))]);
+    bus.write();
+    let flying: Vec<BatchNumber> = bus.log.backend().flying().collect();
+    bus.log.backend().complete(flying[0], Outcome::Failed);
+    bus.log.step(bus.now.wall, false).unwrap();
+    bus.commit();
+    let got = shown(&reader.hear(&bus));
+    assert!(got.contains(&"9 error busy: a ceiling is reached; the number is not consumed".to_string()), "{got:?}");
+    let engine = bus.node.engine.lock();
+    assert_eq!(engine.order().cursor("c").unwrap().place().unwrap().next, Sequence(1));
+}
+
+#[test]
+fn the_newest_of_each_topic_come_in_order_then_what_follows_without_a_gap() {
+    let mut bus = Bus::new();
+    let (mut writer, mut reader) = (bus.peer(), bus.peer());
+    writer.open(&mut bus, 1, "");
+    let first = publish(1, &[(1, "a1"), (2, "b1"), (1, "a2"), (3, "c1"), (2, "b2")]);
+    writer.say(&bus, &[(0, topics(&["t/a", "t/b", "c"])), (1, first)]);
+    bus.commit();
+    // What is not settled when it begins is delivered when it is.
+    writer.say(&bus, &[(1, publish(6, &[(1, "a3")]))]);
+    bus.write();
+    let got = reader.say(&bus, &[(1, subscribe(&["t/*", "t/**"], Begin::Last, false))]);
+    assert_eq!(shown(&got), ["1 subscribed", "0 names 1=t/a 2=t/b", "1 deliver through 5: 3:a2 5:b2"]);
+    bus.commit();
+    assert_eq!(shown(&reader.hear(&bus)), ["1 deliver through 6: 6:a3"]);
+    let got = reader.say(&bus, &[(2, subscribe(&["**"], Begin::Last, true))]);
+    assert_eq!(
+        shown(&got),
+        ["2 subscribed", "0 names 3=c", "2 deliver through 6: 4:c1 5:b2 6:a3", "2 ended through 6 ok"]
+    );
+    let got = reader.say(&bus, &[(3, subscribe(&["nothing"], Begin::Last, true))]);
+    assert_eq!(shown(&got), ["3 subscribed", "3 ended through 6 ok"]);
+}
+
+fn expecting(first: u64, (topic, payload): (u32, &str), filter: &str, sequence: u64) -> Frame {
+    let Frame::Publish(mut frame) = publish(first, &[(topic, payload)]) else { panic!() };
+    frame.condition = Some(Condition { sequence: Sequence(sequence), filter: Text::from(filter) });
+    Frame::Publish(frame)
+}
+
+#[test]
+fn a_refusal_that_rested_on_a_voided_message_is_judged_again() {
+    for (wanted, answer) in [(2, "1 replies 1x1 reopen 0"), (1, "1 replies 1x1 condition failed 2")] {
+        let mut bus = Bus::new();
+        let (mut a, mut b) = (bus.peer(), bus.peer());
+        a.open(&mut bus, 1, "a");
+        a.say(&bus, &[(0, topics(&["s"])), (1, publish(1, &[(1, "kept")]))]);
+        bus.commit();
+        assert_eq!(shown(&a.hear(&bus)), ["1 replies 1x1 ok 2"]);
+        a.say(&bus, &[(1, publish(2, &[(1, "falls")]))]);
+        bus.write();
+        b.open_without_commit(&bus, 1);
+        b.say(&bus, &[(0, topics(&["s"])), (1, expecting(1, (1, "next"), "s", wanted))]);
+        assert_eq!(shown(&b.hear(&bus)), Vec::<String>::new(), "it rests on what is not settled");
+        let flying: Vec<BatchNumber> = bus.log.backend().flying().collect();
+        bus.log.backend().complete(flying[0], Outcome::Failed);
+        bus.log.step(bus.now.wall, false).unwrap();
+        bus.commit();
+        bus.commit();
+        assert_eq!(shown(&b.hear(&bus)), [answer]);
+    }
+}
+
+#[test]
+fn a_condition_on_a_subtree_sees_what_was_published_below_it_since_and_what_was_taken_back() {
+    let mut bus = Bus::new();
+    let mut a = bus.peer();
+    a.open_without_commit(&bus, 1);
+    a.say(&bus, &[(0, topics(&["s/x/1", "s/y", "t"])), (1, expecting(1, (1, "1"), "s/**", 0))]);
+    a.say(&bus, &[(1, expecting(2, (2, "2"), "s/**", 1)), (1, publish(3, &[(3, "3")]))]);
+    a.say(&bus, &[(1, expecting(4, (1, "4"), "s/**", 2)), (1, expecting(5, (1, "5"), "s/x/**", 4))]);
+    a.say(&bus, &[(1, expecting(6, (1, "6"), "**", 5)), (1, expecting(7, (1, "7"), "s/**", 3))]);
+    bus.commit();
+    assert_eq!(
+        shown(&a.hear(&bus)),
+        ["1 replies 1x1 ok 1, 2x1 ok 2, 3x1 ok 3, 4x1 ok 4, 5x1 ok 5, 6x1 ok 6, 7x1 condition failed 6"]
+    );
+    a.say(&bus, &[(1, publish(8, &[(2, "8")]))]);
+    bus.write();
+    let flying: Vec<BatchNumber> = bus.log.backend().flying().collect();
+    bus.log.backend().complete(flying[0], Outcome::Failed);
+    bus.log.step(bus.now.wall, false).unwrap();
+    bus.commit();
+    a.hear(&bus);
+    let mut b = bus.peer();
+    b.open_without_commit(&bus, 1);
+    b.say(&bus, &[(0, topics(&["s/y"])), (1, expecting(1, (1, "9"), "s/**", 6))]);
+    bus.commit();
+    assert_eq!(shown(&b.hear(&bus)), ["1 replies 1x1 ok 9"]);
+}
+
+#[test]
+fn a_cursor_that_nobody_holds_or_moves_is_dropped_after_its_time_to_live() {
+    let mut bus = Bus::with(Settings { cursor_ttl_s: 60, ..Settings::default() });
+    let mut reader = bus.peer();
+    reader.say(&bus, &[(1, with_cursor("held", &["a"], Begin::Start)), (2, with_cursor("left", &["a"], Begin::Start))]);
+    bus.commit();
+    reader.hear(&bus);
+    reader.say(&bus, &[(2, Frame::Unsubscribe(Unsubscribe {}))]);
+    let minute = 60_000_000_000;
+    let mut kept = Vec::new();
+    for _ in 0..4 {
+        bus.now.wall += minute;
+        // Something happens, so that it is looked.
+        reader.say(&bus, &[(9, commit("held", 1, 1))]);
+        bus.commit();
+        reader.hear(&bus);
+        bus.commit();
+        kept.push(bus.node.engine.lock().cursors_behind("").map(|cursor| cursor.name.to_string()).collect::<Vec<_>>());
+    }
+    assert_eq!(kept.first().unwrap().len(), 2, "time counts from when it is seen to be left");
+    assert_eq!(kept.last().unwrap(), &["held"]);
+}
+
+#[test]
+fn cursors_beyond_the_ceiling_and_names_and_filters_too_long_are_refused() {
+    let mut bus = Bus::with(Settings { cursors_max: 1, ..Settings::default() });
+    let mut reader = bus.peer();
+    reader.say(&bus, &[(1, with_cursor("c", &["a"], Begin::Start))]);
+    bus.commit();
+    reader.hear(&bus);
+    let got = shown(&reader.say(&bus, &[(2, with_cursor("d", &["a"], Begin::Start))]));
+    assert_eq!(got, ["2 error too many cursors: 1 cursors are kept, cursors-max is reached"]);
+    let got = shown(&reader.say(&bus, &[(2, with_cursor(&"n".repeat(256), &["a"], Begin::Start))]));
+    assert!(got[0].starts_with("2 error bad record"), "{got:?}");
+    let long: Vec<String> = (0..80).map(|at| format!("{at}/{}", "x".repeat(1_000))).collect();
+    let long: Vec<&str> = long.iter().map(String::as_str).collect();
+    let got = shown(&reader.say(&bus, &[(2, with_cursor("c", &long, Begin::Start))]));
+    assert!(got[0].starts_with("2 error too many filters"), "{got:?}");
 }

@@ -13,6 +13,15 @@ pub enum Start {
     Unknown,
     /// At this sequence.
     At(u64),
+    /// At the newest message of every topic, from the lowest of them up to `end`, then everything.
+    Newest {
+        /// The lowest.
+        from: u64,
+        /// As of here.
+        end: u64,
+        /// Numbers below were given when it began: a topic's newest among them may have come in place of one below `end`.
+        given: u64,
+    },
     /// At the first message stamped at or after this, which lies at or above the sequence.
     Time(i64, u64),
 }
@@ -71,7 +80,7 @@ impl Follow {
             Start::Unknown => {
                 return violated(format!("subscription {number} got {sequence} before it was told where it begins"));
             }
-            Start::At(from) => (from, i64::MIN),
+            Start::At(from) | Start::Newest { from, .. } => (from, i64::MIN),
             Start::Time(time, from) => (from, time),
         };
         if sequence < from || kept.timestamp < time {
@@ -113,7 +122,7 @@ impl Follow {
     pub fn reached(&self) -> u64 {
         let begins = match self.start {
             Start::Unknown => 0,
-            Start::At(from) | Start::Time(_, from) => from.saturating_sub(1),
+            Start::At(from) | Start::Newest { from, .. } | Start::Time(_, from) => from.saturating_sub(1),
         };
         begins.max(self.through)
     }
@@ -121,6 +130,15 @@ impl Follow {
     /// Messages delivered.
     pub fn delivered_count(&self) -> usize {
         self.delivered.len()
+    }
+
+    /// Whether a message must have been delivered: of those before the end of the newest, only one that stayed its topic's newest
+    /// until the subscription began. After a cut it may get others too.
+    fn is_needed(&self, kept: &Kept, read: &ReadBack) -> bool {
+        let Start::Newest { end, given, .. } = self.start else { return true };
+        let behind = read.kept.partition_point(|other| other.sequence <= kept.sequence);
+        let later = read.kept[behind..].iter().take_while(|other| other.sequence < given);
+        kept.sequence > end || !later.into_iter().any(|other| other.topic == kept.topic)
     }
 
     /// Holds it against a full read.
@@ -131,9 +149,14 @@ impl Follow {
         }
         let (from, time) = match self.start {
             Start::Unknown => return Ok(()),
-            Start::At(from) => (from, i64::MIN),
+            Start::At(from) | Start::Newest { from, .. } => (from, i64::MIN),
             Start::Time(time, from) => (from, time),
         };
+        if let Start::Newest { given, .. } = self.start
+            && read.through + 1 < given
+        {
+            return Ok(());
+        }
         let from = from.max(self.checked_to + 1).max(read.first_kept);
         let first = read.kept.partition_point(|kept| kept.sequence < from);
         while self.delivered.get(self.checked).is_some_and(|sequence| *sequence < read.first_kept) {
@@ -145,6 +168,9 @@ impl Follow {
                 continue;
             }
             let got = self.delivered.get(self.checked).copied();
+            if got != Some(kept.sequence) && !self.is_needed(kept, read) {
+                continue;
+            }
             if got != Some(kept.sequence) {
                 let (number, uid, sequence) = (self.number, kept.uid, kept.sequence);
                 return violated(format!(

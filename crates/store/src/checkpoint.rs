@@ -171,11 +171,9 @@ fn read_part<T>(
     read(&bytes).map(Some).map_err(|bad| Error::part(file.path(), place.offset, bad))
 }
 
-/// Reads a directory from front to back: what is handed on later was good once.
+/// Reads a directory from front to back and tests its checksums: what is handed on later was good once.
 fn test(directory: &DirectoryReader) -> Result<()> {
-    let mut scan = directory.scan(b"");
-    while scan.advance()? {}
-    Ok(())
+    directory.verify()
 }
 
 /// Merges the newest valid base and the footers behind it up to segment `upto` into a new base.

@@ -35,7 +35,26 @@ pub enum Control<'a> {
         /// The publisher.
         publisher: u32,
     },
-    /// A cursor was set, committed or dropped, or a snapshot kept: the engine's business.
+    /// A cursor was made, taken or moved.
+    CursorSet {
+        /// The body, as cursors parts keep it.
+        body: &'a [u8],
+    },
+    /// A cursor was moved on by its holder.
+    CursorCommitted {
+        /// The cursor.
+        cursor: u32,
+        /// Its holder's epoch.
+        holder_epoch: u32,
+        /// The next message it wants.
+        next: u64,
+    },
+    /// A cursor is forgotten.
+    CursorDropped {
+        /// The cursor.
+        cursor: u32,
+    },
+    /// A snapshot was kept, or a kind this version does not know.
     Other {
         /// The kind.
         kind: u16,
@@ -70,6 +89,9 @@ impl<'a> Control<'a> {
             }
             3 => Control::Skip { publisher: body.u32()?, epoch: body.u32()?, next: body.u64()? },
             4 => Control::PublisherDropped { publisher: body.u32()? },
+            5 => Control::CursorSet { body: body.0 },
+            6 => Control::CursorCommitted { cursor: body.u32()?, holder_epoch: body.u32()?, next: body.u64()? },
+            7 => Control::CursorDropped { cursor: body.u32()? },
             kind => Control::Other { kind },
         })
     }

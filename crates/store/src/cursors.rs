@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use arioso_stream::Sequence;
+use arioso_stream::order::{CursorPlace, CursorState};
 use bytes::BufMut;
 
 use crate::head::{BadPart, Cut};
@@ -79,6 +81,22 @@ impl Cursors {
         read().ok_or(BadPart::Field { field: "list of cursors" })?;
         Ok(cursors)
     }
+}
+
+/// A body of control record 5 taken apart. One with holder epoch 0 tells that the cursor was dropped.
+pub fn read_body(bytes: &[u8]) -> Option<CursorState> {
+    let mut cut = Cut(bytes);
+    let id = cut.u32()?;
+    let place = CursorPlace { holder_epoch: cut.u32()?, next: Sequence(cut.u64()?), committed_at: cut.i64()? };
+    let name = text(&mut cut)?;
+    let count = cut.u32()?;
+    let filters = (0..count).map(|_| text(&mut cut)).collect::<Option<_>>()?;
+    Some(CursorState { id, name, filters, place, changed: Sequence::ZERO })
+}
+
+fn text(cut: &mut Cut<'_>) -> Option<Box<str>> {
+    let bytes = cut.u16()?;
+    std::str::from_utf8(cut.bytes(usize::from(bytes))?).ok().map(Box::from)
 }
 
 fn holder_epoch(body: &[u8]) -> u32 {

@@ -17,6 +17,7 @@ pub mod places;
 pub mod plan;
 pub mod publishers;
 pub mod segment;
+pub mod snapshot;
 pub mod voids;
 
 pub use batch::{BadBatch, BatchHeader, BatchParts, Name, NamesBuilder, NamesPart, Place};

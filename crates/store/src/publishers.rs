@@ -91,7 +91,11 @@ impl Publishers {
                 let state = empty(publisher);
                 self.table.insert(publisher, state);
             }
-            Control::Void(_) | Control::Other { .. } => {}
+            Control::Void(_)
+            | Control::CursorSet { .. }
+            | Control::CursorCommitted { .. }
+            | Control::CursorDropped { .. }
+            | Control::Other { .. } => {}
         }
     }
 

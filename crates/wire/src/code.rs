@@ -110,6 +110,8 @@ codes! {
     NoSuchPublisher = 34, "no such publisher", "no publisher has this name", No;
     NotOffered = 35, "not offered", "known, but this server does not offer it", No;
     NamesTooSlow = 36, "too slow to read names", "reserved", No;
+    NoSuchSnapshot = 37, "no such snapshot", "no snapshot has this name and place", No;
+    TooManySnapshots = 38, "too many snapshots", "snapshots of 1000 names are kept", No;
 }
 
 impl Code {

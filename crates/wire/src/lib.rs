@@ -55,8 +55,8 @@ pub use publishing::{
 };
 pub use reader::FrameReader;
 pub use requests::{
-    Answer, CursorRow, CursorRows, ExplainRow, ExplainRows, PublisherRow, PublisherRows, Request, Rows, StatusRow,
-    StatusRows, TopicRow, TopicRows,
+    Answer, BackUpRow, BackUpRows, CursorRow, CursorRows, ExplainRow, ExplainRows, PublisherRow, PublisherRows,
+    Request, Rows, SnapshotRow, SnapshotRows, StatusRow, StatusRows, TopicRow, TopicRows,
 };
 pub use subscribing::{
     Begin, Block, Credit, Deliver, Ended, GoOn, MoreFilters, Names, Safe, Subscribe, Subscribed, Trimmed, Unsubscribe,

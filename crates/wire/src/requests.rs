@@ -5,7 +5,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::body::{Field, Fields, put_str};
 use crate::list::{Filters, Kind, List};
-use crate::{Begin, Body, Text, WireError};
+use crate::{Begin, Blob, Body, Text, WireError};
 
 /// A question; its channel has the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +70,37 @@ pub enum Request {
     },
     /// How the stream stands.
     Status,
+    /// Copies the stream to a folder of the server's.
+    BackUp {
+        /// An absolute path; made if missing, else empty.
+        folder: Text,
+    },
+    /// Stores a piece of an application's snapshot; the last one keeps it.
+    PutSnapshot {
+        /// Its name.
+        name: Text,
+        /// Everything up to this sequence is in it.
+        as_of: Sequence,
+        /// Bytes of the whole.
+        total: u64,
+        /// XXH3 of the whole.
+        hash: u64,
+        /// Where the piece begins.
+        offset: u64,
+        /// The piece.
+        bytes: Blob,
+    },
+    /// Reads a piece of an application's snapshot.
+    GetSnapshot {
+        /// Its name.
+        name: Text,
+        /// Which; 0: the newest.
+        as_of: Sequence,
+        /// Where the piece begins.
+        offset: u64,
+        /// Its bytes at most.
+        bytes_max: u32,
+    },
     /// A kind this version doesn't know; the server answers `not offered`.
     Other {
         /// The kind's number.
@@ -90,6 +121,9 @@ mod kind {
     pub(super) const DROP_CURSOR: u16 = 7;
     pub(super) const COMMIT: u16 = 8;
     pub(super) const STATUS: u16 = 9;
+    pub(super) const BACK_UP: u16 = 10;
+    pub(super) const PUT_SNAPSHOT: u16 = 11;
+    pub(super) const GET_SNAPSHOT: u16 = 12;
 }
 
 impl Request {
@@ -105,6 +139,9 @@ impl Request {
             Request::DropCursor { .. } => kind::DROP_CURSOR,
             Request::Commit { .. } => kind::COMMIT,
             Request::Status => kind::STATUS,
+            Request::BackUp { .. } => kind::BACK_UP,
+            Request::PutSnapshot { .. } => kind::PUT_SNAPSHOT,
+            Request::GetSnapshot { .. } => kind::GET_SNAPSHOT,
             Request::Other { kind, .. } => *kind,
         }
     }
@@ -117,6 +154,7 @@ impl Request {
                 | Request::Publishers { .. }
                 | Request::Explain { .. }
                 | Request::Cursors { .. }
+                | Request::GetSnapshot { .. }
                 | Request::Status
         )
     }
@@ -158,6 +196,21 @@ impl Body for Request {
                 next.put(out);
             }
             Request::Status => {}
+            Request::BackUp { folder } => folder.put(out),
+            Request::PutSnapshot { name, as_of, total, hash, offset, bytes } => {
+                name.put(out);
+                as_of.put(out);
+                total.put(out);
+                hash.put(out);
+                offset.put(out);
+                bytes.put(out);
+            }
+            Request::GetSnapshot { name, as_of, offset, bytes_max } => {
+                name.put(out);
+                as_of.put(out);
+                offset.put(out);
+                bytes_max.put(out);
+            }
             Request::Other { body, .. } => body.put(out),
         }
     }
@@ -191,6 +244,21 @@ impl Body for Request {
                 next: Sequence::get(from, "next")?,
             },
             kind::STATUS => Request::Status,
+            kind::BACK_UP => Request::BackUp { folder: Text::get(from, "folder")? },
+            kind::PUT_SNAPSHOT => Request::PutSnapshot {
+                name: Text::get(from, "name")?,
+                as_of: Sequence::get(from, "as of")?,
+                total: u64::get(from, "total")?,
+                hash: u64::get(from, "hash")?,
+                offset: u64::get(from, "offset")?,
+                bytes: Blob::get(from, "bytes")?,
+            },
+            kind::GET_SNAPSHOT => Request::GetSnapshot {
+                name: Text::get(from, "name")?,
+                as_of: Sequence::get(from, "as of")?,
+                offset: u64::get(from, "offset")?,
+                bytes_max: u32::get(from, "bytes max")?,
+            },
             kind => Request::Other { kind, body: from.rest() },
         })
     }
@@ -258,7 +326,7 @@ macro_rules! row_fields {
     )*};
 }
 
-row_fields!(u32, u64, i64, Sequence, List<Filters>);
+row_fields!(u32, u64, i64, Sequence, Blob, List<Filters>);
 
 macro_rules! rows_kind {
     ($rows:ident, $item:ty, $text:literal) => {
@@ -362,6 +430,34 @@ row! {
 }
 rows_kind!(StatusRows, StatusRow, "status row");
 
+row! {
+    /// What a backup came to.
+    BackUpRow of BackUpRows, "backup row" {
+        /// Every message acknowledged up to here that is kept is in it.
+        through: Sequence,
+        /// Files copied.
+        files: u64,
+        /// Their bytes.
+        bytes: u64,
+    }
+}
+rows_kind!(BackUpRows, BackUpRow, "backup row");
+
+row! {
+    /// A piece of an application's snapshot.
+    SnapshotRow of SnapshotRows, "snapshot row" {
+        /// Everything up to this sequence is in it.
+        as_of: Sequence,
+        /// Bytes of the whole.
+        total: u64,
+        /// XXH3 of the whole.
+        hash: u64,
+        /// The piece.
+        bytes: Blob,
+    }
+}
+rows_kind!(SnapshotRows, SnapshotRow, "snapshot row");
+
 /// What an answer holds, by the request's kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rows {
@@ -375,6 +471,10 @@ pub enum Rows {
     Cursors(List<CursorRows>),
     /// Of a status request.
     Status(StatusRow),
+    /// Of a backup request.
+    BackUp(BackUpRow),
+    /// Of a get snapshot request.
+    Snapshot(SnapshotRow),
     /// Of a request that changes something: it is done.
     Done {
         /// The request's kind.
@@ -409,6 +509,8 @@ impl Rows {
             Rows::Explain(_) => kind::EXPLAIN,
             Rows::Cursors(_) => kind::CURSORS,
             Rows::Status(_) => kind::STATUS,
+            Rows::BackUp(_) => kind::BACK_UP,
+            Rows::Snapshot(_) => kind::GET_SNAPSHOT,
             Rows::Done { kind } | Rows::Other { kind, .. } => *kind,
         }
     }
@@ -419,7 +521,7 @@ impl Rows {
             Rows::Topics(rows) => rows.len(),
             Rows::Publishers(rows) => rows.len(),
             Rows::Cursors(rows) => rows.len(),
-            Rows::Explain(_) | Rows::Status(_) => 1,
+            Rows::Explain(_) | Rows::Status(_) | Rows::BackUp(_) | Rows::Snapshot(_) => 1,
             Rows::Done { .. } => 0,
             Rows::Other { count, .. } => *count as usize,
         }
@@ -446,6 +548,8 @@ impl Body for Answer {
             Rows::Explain(row) => ExplainRows::write(row, out),
             Rows::Cursors(rows) => rows.put_rows(out),
             Rows::Status(row) => StatusRows::write(row, out),
+            Rows::BackUp(row) => BackUpRows::write(row, out),
+            Rows::Snapshot(row) => SnapshotRows::write(row, out),
             Rows::Done { .. } => {}
             Rows::Other { rows, .. } => out.put_slice(rows),
         }
@@ -475,7 +579,15 @@ impl Body for Answer {
                 want(from, 1, "1")?;
                 Rows::Status(StatusRows::read(from)?)
             }
-            kind::DROP_PUBLISHER | kind::SET_CURSOR | kind::DROP_CURSOR | kind::COMMIT => {
+            kind::BACK_UP => {
+                want(from, 1, "1")?;
+                Rows::BackUp(BackUpRows::read(from)?)
+            }
+            kind::GET_SNAPSHOT => {
+                want(from, 1, "1")?;
+                Rows::Snapshot(SnapshotRows::read(from)?)
+            }
+            kind::DROP_PUBLISHER | kind::SET_CURSOR | kind::DROP_CURSOR | kind::COMMIT | kind::PUT_SNAPSHOT => {
                 want(from, 0, "0")?;
                 Rows::Done { kind }
             }

@@ -6,5 +6,7 @@ mod config;
 mod crash;
 mod demo;
 mod inspect;
+mod keeping;
 mod support;
 mod talking;
+mod upgrade;

@@ -246,3 +246,68 @@ fn healthz_and_metrics_answer_while_it_serves() {
     assert!(get("/metrics").contains("\narioso_publish_messages_total 1\n"));
     assert!(get("/").contains("<title>Arioso"));
 }
+
+#[test]
+fn a_cursor_outlives_a_kill_and_is_listed_moved_and_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let server = Server::start(&data);
+    for payload in ["1", "2", "3"] {
+        server.run(&["pub", "a", payload]).ok();
+    }
+    let one = server.run(&["sub", "a", "--cursor", "billing", "--count", "1"]).json();
+    assert_eq!(one[0]["payload"], "1");
+    server.kill();
+    let server = Server::start(&data);
+    let rest = server.run(&["sub", "a", "--cursor", "billing", "--until-end"]).json();
+    assert_eq!(rest.iter().map(|line| line["payload"].as_str().unwrap()).collect::<Vec<_>>(), ["2", "3"]);
+    assert_eq!(server.run(&["sub", "a", "--cursor", "billing", "--until-end"]).ok(), "");
+    server.run(&["sub", "b", "--cursor", "billing", "--until-end"]).fails(1, &["other filters", "billing"]);
+    let listed = server.run(&["cursors", "list", "--json"]).json();
+    assert_eq!((&listed[0]["name"], &listed[0]["filters"][0]), (&"billing".into(), &"a".into()));
+    let first = one[0]["seq"].as_u64().unwrap().to_string();
+    server.run(&["cursors", "set", "billing", &first]).ok();
+    server.run(&["cursors", "set", "new", "1"]).fails(1, &["no cursor has this name"]);
+    assert_eq!(server.run(&["sub", "a", "--cursor", "billing", "--until-end"]).json().len(), 3);
+    server.run(&["cursors", "drop", "billing"]).ok();
+    assert_eq!(server.run(&["cursors", "list"]).ok().lines().count(), 1);
+    server.run(&["cursors", "drop", "billing"]).fails(1, &["billing"]);
+}
+
+#[test]
+fn the_newest_of_each_topic_come_first_then_live() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(&dir.path().join("data"));
+    for (topic, payload) in [("t/a", "1"), ("t/b", "2"), ("t/a", "3"), ("u", "4")] {
+        server.run(&["pub", topic, payload]).ok();
+    }
+    let mut following = server.spawn(&["sub", "t/**", "--from", "last", "--count", "3"]);
+    assert_eq!([following.line(), following.line()].map(|line| line["payload"].clone()), ["2", "3"]);
+    server.run(&["pub", "t/b", "5"]).ok();
+    assert_eq!(following.line()["payload"], "5");
+    following.end().ok();
+}
+
+#[test]
+fn conditions_atomic_batches_headers_and_event_times_reach_the_stream_and_come_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(&dir.path().join("data"));
+    let publish = ["pub", "o/1", "new", "--expect", "o/**=0", "--header", "trace=7", "--event-time"];
+    let first = server.run(&[&publish[..], &["1970-01-01T00:00:05Z"]].concat()).json()[0]["seq"].as_u64().unwrap();
+    server.run(&["pub", "o/1", "late", "--expect", "o/**=0"]).fails(1, &["condition failed", &first.to_string()]);
+    let lines =
+        b"{\"topic\":\"o/1\",\"payload\":\"paid\",\"headers\":{\"k\":\"v\"}}\n{\"topic\":\"o/2\",\"payload\":\"x\"}\n";
+    let expect = format!("o/**={first}");
+    let batch = ["pub", "--jsonl", "-", "--atomic", "--expect", &expect];
+    let told = server.run_with_input(&batch, lines).json();
+    assert_eq!(told[0]["published"], 2);
+    assert_eq!(told[0]["last"].as_u64(), told[0]["first"].as_u64().map(|first| first + 1));
+    server.run_with_input(&batch, lines).fails(1, &["condition failed"]);
+    let bad = b"{\"topic\":\"o/1\",\"payload\":\"x\"}\n{\"topic\":\"$o\",\"payload\":\"x\"}\n";
+    server.run_with_input(&["pub", "--jsonl", "-", "--atomic"], bad).fails(1, &["line 2", "nothing is published"]);
+    let lines = server.run(&["sub", "o/**", "--from", "start", "--until-end"]).json();
+    assert_eq!(lines.len(), 3);
+    assert_eq!((&lines[0]["headers"]["trace"], &lines[0]["event_ts"]), (&"7".into(), &5_000_000_000u64.into()));
+    assert_eq!(lines[1]["headers"]["k"], "v");
+    server.run(&["pub", "--jsonl", "-", "--expect", "a=0"]).fails(2, &["--atomic"]);
+}

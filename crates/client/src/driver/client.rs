@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use arioso_stream::Sequence;
 use arioso_wire::{
-    Answer, Begin, CursorRows, ExplainRow, Filters, Kind, List, PublisherRows, Request, Rows, StatusRow, Text,
-    TopicRows, Welcome,
+    Answer, BackUpRow, Begin, Blob, Code, CursorRows, ExplainRow, Filters, Kind, List, PublisherRows, Request, Rows,
+    StatusRow, Text, TopicRows, Welcome,
 };
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -19,6 +19,23 @@ use super::subscription::Subscription;
 use crate::machine::{Connection, Subscribe, SubscriptionId};
 use crate::options::{Options, PAGE_ROWS_MAX};
 use crate::{Error, Result};
+
+/// Bytes of a snapshot's piece: every server takes frames of them.
+const SNAPSHOT_PIECE_BYTES: usize = 64 << 10;
+/// How often a snapshot may be retired while it is loaded.
+const SNAPSHOT_TRIES: usize = 8;
+
+/// An application's snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Everything up to this sequence is in it.
+    pub as_of: Sequence,
+    /// The application's bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// Bytes of a path.
+const FOLDER_BYTES_MAX: usize = 4_096;
 
 /// A connection to a server, made again whenever it is cut. Clones share it; when the last handle is gone, it closes
 /// after everything published is answered.
@@ -191,6 +208,75 @@ impl Client {
         }
     }
 
+    /// Copies the stream to a folder on the server's side: an absolute path, made if missing, else empty.
+    pub async fn back_up(&self, folder: &str) -> Result<BackUpRow> {
+        crate::machine::check_length("a folder", folder, 1, FOLDER_BYTES_MAX)?;
+        match self.one(Request::BackUp { folder: folder.into() }).await? {
+            Rows::BackUp(row) => Ok(row),
+            _ => Err(Error::protocol("an answer of another kind")),
+        }
+    }
+
+    /// Keeps an application's snapshot under a name: its state when it had handled everything up to `as_of`. Durable when this
+    /// returns. The two newest of a name are kept, whatever retention takes.
+    pub async fn store_snapshot(&self, snapshot: &str, as_of: Sequence, bytes: &[u8]) -> Result<()> {
+        let name = name("a snapshot's name", snapshot)?;
+        let (total, hash) = (bytes.len() as u64, twox_hash::XxHash3_64::oneshot(bytes));
+        let mut offset = 0;
+        loop {
+            let rest = &bytes[offset..];
+            let piece = &rest[..rest.len().min(SNAPSHOT_PIECE_BYTES)];
+            let blob = Blob(bytes::Bytes::copy_from_slice(piece));
+            let at = offset as u64;
+            let put = Request::PutSnapshot { name: name.clone(), as_of, total, hash, offset: at, bytes: blob };
+            self.handle.request(put).await?;
+            offset += piece.len();
+            if offset == bytes.len() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The newest snapshot kept under a name.
+    pub async fn snapshot(&self, snapshot: &str) -> Result<Option<Snapshot>> {
+        let name = name("a snapshot's name", snapshot)?;
+        for _ in 0..SNAPSHOT_TRIES {
+            match self.load_snapshot(&name).await {
+                Err(Error::Refused { code: Code::NoSuchSnapshot, detail_a: 0, .. }) => return Ok(None),
+                // It was retired while it was loaded: there is a newer one.
+                Err(Error::Refused { code: Code::NoSuchSnapshot, .. }) => {}
+                loaded => return loaded.map(Some),
+            }
+        }
+        Err(Error::protocol("snapshots are retired faster than they are loaded"))
+    }
+
+    async fn load_snapshot(&self, name: &Text) -> Result<Snapshot> {
+        let (mut as_of, mut told_hash) = (Sequence::ZERO, 0);
+        let mut bytes: Vec<u8> = Vec::new();
+        loop {
+            let (offset, bytes_max) = (bytes.len() as u64, u32::try_from(SNAPSHOT_PIECE_BYTES).expect("64 KiB"));
+            let get = Request::GetSnapshot { name: name.clone(), as_of, offset, bytes_max };
+            let Rows::Snapshot(row) = self.one(get).await? else {
+                return Err(Error::protocol("an answer of another kind"));
+            };
+            if as_of == Sequence::ZERO {
+                (as_of, told_hash) = (row.as_of, row.hash);
+            }
+            bytes.extend_from_slice(&row.bytes.0);
+            if bytes.len() as u64 >= row.total {
+                break;
+            }
+            if row.bytes.0.is_empty() {
+                return Err(Error::protocol("a piece of no bytes"));
+            }
+        }
+        match twox_hash::XxHash3_64::oneshot(&bytes) == told_hash {
+            true => Ok(Snapshot { as_of, bytes }),
+            false => Err(Error::protocol("a snapshot's bytes are not those of its hash")),
+        }
+    }
+
     /// A page of the cursors, behind the name `after`.
     pub async fn cursors(&self, after: &str, rows_max: u32) -> Result<Page<CursorRows>> {
         let rows_max = rows_max.clamp(1, PAGE_ROWS_MAX);
@@ -203,15 +289,16 @@ impl Client {
         .await
     }
 
-    /// Makes or moves a cursor.
+    /// Makes or moves a cursor, and fences who holds it. Without filters it keeps those it has.
     pub async fn set_cursor(
         &self,
         cursor: &str,
         next: Sequence,
         filters: impl IntoIterator<Item = &str>,
     ) -> Result<()> {
-        let request =
-            Request::SetCursor { name: name("a cursor's name", cursor)?, next, filters: filter_list(filters)? };
+        let mut filters = filters.into_iter().peekable();
+        let filters = if filters.peek().is_none() { List::EMPTY } else { filter_list(filters)? };
+        let request = Request::SetCursor { name: name("a cursor's name", cursor)?, next, filters };
         self.handle.request(request).await.map(|_| ())
     }
 

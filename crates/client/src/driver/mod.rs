@@ -16,7 +16,7 @@ mod subscription;
 #[cfg(test)]
 mod tests;
 
-pub use client::{Client, Page};
+pub use client::{Client, Page, Snapshot};
 pub use publisher::Publisher;
 pub use receipt::Receipt;
 pub use route::Route;

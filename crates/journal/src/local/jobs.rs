@@ -42,7 +42,7 @@ pub struct JobDone(Done);
 enum Done {
     Prepare { result: Result<Prepared, arioso_disk::Error>, space: Option<u64>, need: u64, source: Source },
     Seal { segment: u64, result: Result<Sealed, StoreError> },
-    Checkpoint { upto: u64, result: Result<Vec<u64>, StoreError> },
+    Checkpoint { upto: u64, result: Result<(Vec<u64>, u64), StoreError> },
     Retire { manifest: Manifest, result: Result<Vec<Spare>, StoreError> },
 }
 
@@ -217,8 +217,8 @@ impl CheckpointJob {
         JobDone(Done::Checkpoint { upto, result: self.write() })
     }
 
-    /// Gives the bases there are afterwards.
-    fn write(mut self) -> Result<Vec<u64>, StoreError> {
+    /// Gives the bases there are afterwards, and their bytes.
+    fn write(mut self) -> Result<(Vec<u64>, u64), StoreError> {
         write_base(&*self.disk, self.stream, self.upto, self.window_messages, self.first_kept)?;
         self.bases.push(self.upto);
         let old = self.bases.len().saturating_sub(BASES_KEPT);
@@ -228,8 +228,15 @@ impl CheckpointJob {
                 _ => {}
             }
         }
-        Ok(self.bases)
+        let bytes = bases_bytes(&*self.disk, &self.bases)?;
+        Ok((self.bases, bytes))
     }
+}
+
+/// Bytes of the files of these bases.
+pub(super) fn bases_bytes(disk: &dyn Disk, bases: &[u64]) -> Result<u64, StoreError> {
+    let bytes = |base: &u64| disk.open(&base_path(*base), Access::Read)?.len();
+    Ok(bases.iter().map(bytes).sum::<arioso_disk::Result<u64>>()?)
 }
 
 /// Give segments back.
@@ -277,11 +284,13 @@ impl Local {
         if self.lost {
             return None;
         }
-        self.prepare_job()
-            .map(Job::Prepare)
-            .or_else(|| self.retire_job().map(Job::Retire))
-            .or_else(|| self.seal_job().map(Job::Seal))
+        // What is let go makes room, and is quick.
+        self.retire_job()
+            .map(Job::Retire)
+            .or_else(|| self.prepare_job().map(Job::Prepare))
+            // Before the next seal: while much is published there is always one to be done.
             .or_else(|| self.checkpoint_job().map(Job::Checkpoint))
+            .or_else(|| self.seal_job().map(Job::Seal))
     }
 
     /// Whether a job failed, for whatever reason: [`Local::retry`] is to be called in a while.
@@ -344,7 +353,7 @@ impl Local {
     }
 
     fn checkpoint_job(&mut self) -> Option<CheckpointJob> {
-        if self.checkpointing || self.checkpoint_failed || self.sealing {
+        if self.checkpointing || self.checkpoint_failed {
             return None;
         }
         let first_unsealed = self.unsealed.front().map(|(segment, _)| *segment);
@@ -352,9 +361,11 @@ impl Local {
         let newest = self.table.iter().rev().find(|info| info.trailer.is_some() && sealed(info.number))?.number;
         let base = self.bases.last().copied().unwrap_or(0);
         let first = self.table.iter().next().map_or(1, |info| info.number);
-        if newest < base.max(first - 1) + self.options.checkpoint_segments {
+        let pace = if self.checkpoint_wanted { 1 } else { self.options.checkpoint_segments };
+        if newest < base.max(first - 1) + pace {
             return None;
         }
+        self.checkpoint_wanted = false;
         self.checkpointing = true;
         Some(CheckpointJob {
             disk: Arc::clone(&self.disk),
@@ -372,9 +383,20 @@ impl Local {
         self.retiring = self.retiring.max(Some(sequence));
     }
 
+    /// Bytes on disk beside the segments in the table: the one behind the current, spare files, checkpoints, the next segment to be
+    /// made, and as much again for the footers and the checkpoint that are being written.
+    pub fn other_bytes(&self) -> u64 {
+        let spare = self.free.len() as u64 + 3;
+        self.options.segment_bytes.saturating_mul(spare).saturating_add(self.base_bytes)
+    }
+
     fn retire_job(&mut self) -> Option<RetireJob> {
         let below = self.retiring.filter(|_| !self.retire_running && !self.checkpointing)?;
         let covered = if self.bases.len() < BASES_KEPT { 0 } else { self.bases[self.bases.len() - BASES_KEPT] };
+        let oldest = self.table.iter().next();
+        // A segment that is to go and not covered yet wants a base sooner.
+        self.checkpoint_wanted |=
+            oldest.is_some_and(|info| info.trailer.is_some() && info.last_sequence < below && info.number > covered);
         let goes = |info: &&arioso_store::segment::SegmentInfo| {
             info.trailer.is_some() && info.last_sequence < below && info.number <= covered
         };
@@ -398,8 +420,8 @@ impl Local {
             Done::Checkpoint { upto, result } => {
                 self.checkpointing = false;
                 match result {
-                    Ok(bases) => {
-                        self.bases = bases;
+                    Ok((bases, bytes)) => {
+                        (self.bases, self.base_bytes) = (bases, bytes);
                         Some(Notice::Checkpointed { upto })
                     }
                     Err(error) => {

@@ -168,6 +168,9 @@ pub struct Local {
     seal_failed: bool,
     /// Bases that are valid, ascending.
     bases: Vec<u64>,
+    base_bytes: u64,
+    /// Something is to be let go that no two bases cover.
+    checkpoint_wanted: bool,
     checkpointing: bool,
     checkpoint_failed: bool,
     retiring: Option<u64>,

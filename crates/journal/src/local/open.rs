@@ -26,7 +26,7 @@ use arioso_store::{Damage, Error as StoreError};
 use arioso_stream::Sequence;
 use arioso_stream::order::PublisherState;
 
-use super::jobs::give_back;
+use super::jobs::{bases_bytes, give_back};
 use super::load::{Part, Unsynced};
 use super::{Behind, Job, Local, LocalOptions, SEGMENT_BYTES_MIN, write_of};
 use crate::error::Error;
@@ -179,6 +179,7 @@ impl Local {
         // The mark of a clean stop is gone, and the epoch taken, before the first number.
         Epoch { epoch, clean: None }.store(&*disk)?;
         let free = opening.collect_free(&survey, newest_number + 1)?;
+        let opened_disk = Arc::clone(&disk);
         let Opening { identity, found, table, unsealed, chain, last_sequence, .. } = opening;
         let spare = survey.prepared.iter().any(|spare| spare.id == newest_number + 1);
         let mut local = Local {
@@ -210,6 +211,8 @@ impl Local {
             unsealed,
             sealing: false,
             seal_failed: false,
+            base_bytes: bases_bytes(&*opened_disk, &bases)?,
+            checkpoint_wanted: false,
             bases,
             checkpointing: false,
             checkpoint_failed: false,

@@ -612,7 +612,7 @@ fn a_newer_incarnation_ends_the_scan_of_a_recycled_file() {
     bench.open(&sim(&disk)).unwrap();
     for round in 0..200u32 {
         bench.store(&[(1 + round % 3, payload(round as u8, 3_000))]);
-        if round % 40 == 39 {
+        if round % 10 == 9 {
             let below = bench.next_sequence;
             bench.local().retire_below(below);
             bench.jobs();

@@ -2,13 +2,15 @@
 
 use arioso_stream::filter::Filter;
 use arioso_stream::topic::TopicId;
-use arioso_wire::{Answer, Code, Frame, List, PublisherRow, Request, Rows, StatusRow, TopicRow};
+use arioso_wire::{Answer, Code, CursorRow, Frame, List, PublisherRow, Request, Rows, StatusRow, TopicRow};
 
 use crate::node::Node;
 use crate::output::Output;
 
 /// Rows in one frame.
 const ROWS_PER_FRAME: usize = 1_024;
+/// Cursors in one frame: each may have 64 KiB of filters.
+const CURSORS_PER_FRAME: usize = 128;
 /// Listings of one session at the same time.
 const LISTINGS_MAX: usize = 16;
 
@@ -22,7 +24,8 @@ struct Listing {
 #[derive(Default)]
 pub(super) struct Listings {
     open: Vec<Listing>,
-    ready: Vec<(u16, Rows)>,
+    /// Channel, whether more follows, rows.
+    ready: Vec<(u16, bool, Rows)>,
 }
 
 impl Listings {
@@ -36,9 +39,10 @@ impl Listings {
                 self.open.push(Listing { channel, topics, at: 0 });
             }
             Request::Publishers { after, rows_max } => {
-                self.ready.push((channel, publishers(node, &after, rows_max)));
+                self.ready.push((channel, false, publishers(node, &after, rows_max)));
             }
-            Request::Status => self.ready.push((channel, status(node))),
+            Request::Cursors { after, rows_max } => cursors(node, channel, &after, rows_max, &mut self.ready),
+            Request::Status => self.ready.push((channel, false, status(node))),
             other => {
                 return Err((Code::NotOffered, format!("request kind {} is not offered by this server", other.kind())));
             }
@@ -47,8 +51,8 @@ impl Listings {
     }
 
     pub fn turn(&mut self, node: &Node, out: &mut Output) {
-        for (channel, rows) in self.ready.drain(..) {
-            out.push(channel, &Frame::Answer(Answer { more: false, rows }));
+        for (channel, more, rows) in self.ready.drain(..) {
+            out.push(channel, &Frame::Answer(Answer { more, rows }));
         }
         while out.has_room()
             && let Some(listing) = self.open.first_mut()
@@ -116,11 +120,31 @@ fn publishers(node: &Node, after: &str, rows_max: u32) -> Rows {
     })))
 }
 
+fn cursors(node: &Node, channel: u16, after: &str, rows_max: u32, ready: &mut Vec<(u16, bool, Rows)>) {
+    let engine = node.engine.lock();
+    let mut rows = engine.cursors_behind(after).take(rows_max as usize).peekable();
+    loop {
+        let list = List::collect(rows.by_ref().take(CURSORS_PER_FRAME).filter_map(|cursor| {
+            let place = cursor.place()?;
+            let filters = List::collect(cursor.filters.iter().map(|filter| &**filter));
+            Some(CursorRow { name: &cursor.name, next: place.next, committed_at: place.committed_at, filters })
+        }));
+        let more = rows.peek().is_some();
+        ready.push((channel, more, Rows::Cursors(list)));
+        if !more {
+            return;
+        }
+    }
+}
+
 fn status(node: &Node) -> Rows {
-    let next_sequence = node.engine.lock().order().next_sequence();
+    let (next_sequence, settled) = {
+        let engine = node.engine.lock();
+        (engine.order().next_sequence(), engine.settled_to())
+    };
     Rows::Status(StatusRow {
         next_sequence,
-        settled: node.tip.settled_to(),
+        settled,
         first_kept: node.history.first_kept(),
         topics: node.names.read().len() as u64,
         tip_bytes: node.tip.bytes() as u64,

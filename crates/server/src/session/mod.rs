@@ -9,9 +9,11 @@
 //! Whoever drives it (a task on a socket, the simulator on its network) feeds bytes in, calls [`Session::turn`], does the disk
 //! reads it asks for, and sends what it puts out.
 
+mod cursors;
 mod listing;
 mod publishing;
 mod subscribing;
+mod tasks;
 mod unanswered;
 
 use std::collections::{BTreeMap, HashMap};
@@ -31,17 +33,28 @@ use crate::output::Output;
 use listing::Listings;
 use publishing::Channel;
 use subscribing::Subscriptions;
+use tasks::Tasks;
 
 /// Frames above the payload: header, condition, extensions.
 const FRAME_MARGIN_BYTES: u64 = 128 << 10;
 /// Frames handled in one turn, so that a flood of them does not keep subscriptions waiting.
 const FRAMES_PER_TURN: usize = 64;
 
+/// Which read of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// The channel it is for.
+    pub channel: u16,
+    /// Counted over the session.
+    pub number: u64,
+}
+
 /// A read from disk that a session waits for.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Read {
-    /// The subscription's channel, to be given back with the bytes.
-    pub channel: u16,
+    /// Its channel and its number on the session, to be given back with the bytes: the channel may stand for something else by
+    /// then.
+    pub ticket: Ticket,
     /// What to read.
     pub request: ReadRequest,
 }
@@ -79,6 +92,7 @@ pub struct Session {
     tenants: u8,
     subscriptions: Subscriptions,
     listings: Listings,
+    tasks: Tasks,
     mail: Vec<Mail>,
     ready: Vec<u16>,
     heard_at: i64,
@@ -105,6 +119,7 @@ impl Session {
             tenants: 0,
             subscriptions: Subscriptions::default(),
             listings: Listings::default(),
+            tasks: Tasks::default(),
             mail: Vec::new(),
             ready: Vec::new(),
             heard_at: now,
@@ -125,8 +140,10 @@ impl Session {
     }
 
     /// Bytes that a read asked for arrived, or why they did not.
-    pub fn supply(&mut self, channel: u16, read: Result<Supplied, String>) {
-        self.subscriptions.supply(channel, read);
+    pub fn supply(&mut self, ticket: Ticket, read: Result<Supplied, String>) {
+        if let Err(read) = self.tasks.supply(ticket, read) {
+            self.subscriptions.supply(ticket, read);
+        }
     }
 
     /// Bytes came in at this time.
@@ -146,14 +163,15 @@ impl Session {
     pub fn turn(&mut self, now: Now, out: &mut Output) -> Wishes {
         let mut wishes = Wishes::default();
         let before = out.bytes();
-        self.take_mail(out);
+        self.take_mail(now.mono, out);
         wishes.again |= self.handle_frames(now, out);
         if self.mailbox.is_pending() {
             // What was just published may be answered already.
-            self.take_mail(out);
+            self.take_mail(now.mono, out);
         }
         if self.state == State::Open {
             self.listings.turn(&self.node, out);
+            self.turn_tasks(&mut wishes.reads, out);
             self.subscriptions.mark_all(now.mono, &self.node, out);
             wishes.again |= self.subscriptions.turn(now.mono, &self.node, out, &mut wishes.reads);
         }
@@ -206,8 +224,8 @@ impl Session {
             (_, Frame::Publish(publish)) => self.publish(now.wall, channel, &publish, out),
             (_, Frame::Skip(skip)) => self.skip(now.wall, channel, skip.next, out),
             (_, Frame::ClosePublisher(_)) => self.close_publisher(channel, out),
-            (_, Frame::Subscribe(subscribe)) => self.subscribe(now.mono, channel, subscribe, out),
-            (_, Frame::MoreFilters(more)) => self.more_filters(now.mono, channel, &more, out),
+            (_, Frame::Subscribe(subscribe)) => self.subscribe(now, channel, subscribe, out),
+            (_, Frame::MoreFilters(more)) => self.more_filters(now, channel, &more, out),
             (_, Frame::Credit(credit)) => {
                 self.subscriptions.credit(channel, credit.bytes);
                 Ok(())
@@ -263,17 +281,24 @@ impl Session {
         if let Request::DropPublisher { name } = &request {
             return self.drop_publisher(now.wall, channel, name, out);
         }
+        if matches!(request, Request::Commit { .. } | Request::SetCursor { .. } | Request::DropCursor { .. }) {
+            self.change_cursor(now.wall, channel, &request, out);
+            return Ok(());
+        }
+        if self.begin_task(channel, &request, out) {
+            return Ok(());
+        }
         if let Err((code, text)) = self.listings.begin(channel, request, &self.node) {
             self.fail(channel, code, (0, 0), &text, out);
         }
         Ok(())
     }
 
-    fn take_mail(&mut self, out: &mut Output) {
+    fn take_mail(&mut self, now: i64, out: &mut Output) {
         let mut mail = std::mem::take(&mut self.mail);
         self.mailbox.take(&mut mail, &mut self.ready);
         self.subscriptions.ready(&mut self.ready);
-        self.replies(&mut mail, out);
+        self.replies(now, &mut mail, out);
         mail.clear();
         self.mail = mail;
     }
@@ -304,6 +329,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.subscriptions.clear(&self.node);
+        self.node.snapshots.abandon(self.number);
         sub(&self.node.counters.connections, 1);
         let publishers = self.publishers.iter().map(|(channel, publisher)| (*channel, publisher.key, publisher.epoch));
         self.node.engine.lock().remove_session(self.number, publishers);

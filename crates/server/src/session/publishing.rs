@@ -9,6 +9,7 @@ use arioso_wire::{
     Text, Topics,
 };
 
+use super::cursors::Held;
 use super::unanswered::Unanswered;
 use super::{Session, State, retry_after_ms};
 use crate::engine::{ClientPublish, Refused};
@@ -323,13 +324,13 @@ impl Session {
     }
 
     /// What the ledger let out: neighbouring replies of one publisher share a frame.
-    pub(super) fn replies(&mut self, mail: &mut Vec<Mail>, out: &mut Output) {
+    pub(super) fn replies(&mut self, now: i64, mail: &mut Vec<Mail>, out: &mut Output) {
         let mut rows: Vec<arioso_wire::Reply> = Vec::new();
         let mut rows_channel = 0;
         for mail in mail.drain(..) {
             match mail {
                 // The channel may stand for another publisher by now, or for none.
-                Mail::Reply(address, _) if address.about != About::Drop && !self.is_for_its_publisher(address) => {}
+                Mail::Reply(address, _) if address.about.is_a_publishers() && !self.is_for_its_publisher(address) => {}
                 Mail::Reply(address, reply) if address.about == About::Publish => {
                     if address.channel != rows_channel {
                         self.push_answered(rows_channel, &mut rows, out);
@@ -339,7 +340,10 @@ impl Session {
                 }
                 Mail::Reply(address, reply) => {
                     self.push_answered(rows_channel, &mut rows, out);
-                    self.control_reply(address, &reply, out);
+                    self.control_reply(now, address, &reply, out);
+                }
+                Mail::CursorFenced { channel, cursor, holder_epoch } => {
+                    self.cursor_fenced(channel, Held { cursor, epoch: holder_epoch }, out);
                 }
                 Mail::Fenced { channel } => {
                     self.push_answered(rows_channel, &mut rows, out);
@@ -391,7 +395,7 @@ impl Session {
         }
     }
 
-    fn control_reply(&mut self, address: Address, reply: &Reply, out: &mut Output) {
+    fn control_reply(&mut self, now: i64, address: Address, reply: &Reply, out: &mut Output) {
         let channel = address.channel;
         let ok = matches!(reply.verdict, Verdict::Ok { .. });
         let code = wire_reply(reply).code;
@@ -416,6 +420,10 @@ impl Session {
                 out.push(channel, &Frame::Answer(done));
             }
             About::Drop => self.fail(channel, code, (0, 0), code.text(), out),
+            About::OpenCursor => self.cursor_opened(now, address, reply, out),
+            About::SetCursor => self.cursor_changed(6, channel, reply, out),
+            About::DropCursor => self.cursor_changed(7, channel, reply, out),
+            About::Commit => self.cursor_changed(8, channel, reply, out),
             About::Publish => panic!("publish replies are gathered"),
         }
     }

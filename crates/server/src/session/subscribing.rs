@@ -14,12 +14,18 @@ use arioso_wire::{
     Subscribe, Subscribed,
 };
 
-use super::{Read, Session};
+use super::cursors::HeldCursors;
+use super::{Read, Session, Ticket};
+use crate::clock::Now;
 use crate::history::Supplied;
 use crate::metrics::{add, sub};
+use crate::newest::Newest;
 use crate::node::Node;
 use crate::output::Output;
 use crate::subscription::{Begins, Subscription, Turn};
+
+/// Subscriptions of one session that may be at the newest of each topic at the same time: each holds 8 bytes a topic.
+const NEWEST_MAX: usize = 4;
 
 /// A session's subscriptions.
 #[derive(Default)]
@@ -28,7 +34,10 @@ pub(super) struct Subscriptions {
     /// Channels that want a turn, each once.
     runnable: VecDeque<u16>,
     pieces: BTreeMap<u16, FilterPieces>,
+    pub cursors: HeldCursors,
     told: Told,
+    /// Reads asked for.
+    reads: u64,
 }
 
 /// Topics whose names were told on this connection: a bit each.
@@ -39,20 +48,25 @@ struct Told {
     name: String,
 }
 
+/// Why a subscription is refused: code, its details, in words.
+pub(super) type Refusal = (Code, (u64, u64), String);
+
 impl Session {
     pub(super) fn subscribe(
         &mut self,
-        now: i64,
+        now: Now,
         channel: u16,
         subscribe: Subscribe,
         out: &mut Output,
     ) -> Result<(), (Code, String)> {
         let subscriptions = &mut self.subscriptions;
-        if subscriptions.by_channel.contains_key(&channel) || subscriptions.pieces.contains_key(&channel) {
+        let pending = subscriptions.pieces.contains_key(&channel) || subscriptions.cursors.is_opening(channel);
+        if pending || subscriptions.by_channel.contains_key(&channel) {
             return Err((Code::BadFrame, format!("channel {channel} is a subscription already")));
         }
         let max = self.node.settings.subscriptions_max as usize;
-        if subscriptions.by_channel.len() + subscriptions.pieces.len() >= max {
+        let waiting = subscriptions.pieces.len() + subscriptions.cursors.opening();
+        if subscriptions.by_channel.len() + waiting >= max {
             let text = format!("subscriptions-max of {max} is reached on this connection");
             self.fail(channel, Code::TooManySubscriptions, (max as u64, 0), &text, out);
             return Ok(());
@@ -69,7 +83,7 @@ impl Session {
 
     pub(super) fn more_filters(
         &mut self,
-        now: i64,
+        now: Now,
         channel: u16,
         more: &MoreFilters,
         out: &mut Output,
@@ -88,29 +102,20 @@ impl Session {
         Ok(())
     }
 
-    fn start(&mut self, now: i64, channel: u16, pieces: FilterPieces, out: &mut Output) {
+    fn start(&mut self, now: Now, channel: u16, pieces: FilterPieces, out: &mut Output) {
         if let Err((code, detail, text)) = self.try_start(now, channel, pieces, out) {
             self.fail(channel, code, detail, &text, out);
         }
     }
 
-    fn try_start(
-        &mut self,
-        now: i64,
-        channel: u16,
-        pieces: FilterPieces,
-        out: &mut Output,
-    ) -> Result<(), (Code, (u64, u64), String)> {
+    fn try_start(&mut self, now: Now, channel: u16, pieces: FilterPieces, out: &mut Output) -> Result<(), Refusal> {
         let refuse = |code: Code, text: String| (code, (0, 0), text);
         let (subscribe, texts) = pieces.into_parts();
-        let node = Arc::clone(&self.node);
+        let node = &self.node;
         if subscribe.stream_id != 0 && subscribe.stream_id != node.identity.stream_id {
             let (wanted, have) = (subscribe.stream_id, node.identity.stream_id);
             let text = format!("the position is of stream {wanted:032x}, this is {have:032x}");
             return Err(refuse(Code::WrongStream, text));
-        }
-        if !subscribe.cursor.is_empty() {
-            return Err(refuse(Code::NotOffered, "cursors are not offered by this server".into()));
         }
         let mut filters = FilterSet::new();
         for text in &texts {
@@ -120,10 +125,32 @@ impl Session {
         if filters.is_empty() {
             return Err(refuse(Code::BadFilter, "a subscription has at least one filter".into()));
         }
-        let heard = node.hub.lock().add(&filters, Arc::clone(&self.mailbox), channel);
+        if !subscribe.cursor.is_empty() {
+            return self.open_cursor(now, channel, subscribe, filters);
+        }
+        self.begin(now.mono, channel, &subscribe, &filters, 0, out)
+    }
+
+    /// Begins a subscription of which everything is known.
+    pub(super) fn begin(
+        &mut self,
+        now: i64,
+        channel: u16,
+        subscribe: &Subscribe,
+        filters: &FilterSet,
+        holder_epoch: u32,
+        out: &mut Output,
+    ) -> Result<(), Refusal> {
+        let refuse = |code: Code, text: String| (code, (0, 0), text);
+        let node = Arc::clone(&self.node);
+        let at_newest = self.subscriptions.by_channel.values().filter(|other| other.is_at_newest()).count();
+        if subscribe.begin == Begin::Last && at_newest >= NEWEST_MAX {
+            return Err(refuse(Code::Busy, format!("{NEWEST_MAX} subscriptions are being given the newest messages")));
+        }
+        let heard = node.hub.lock().add(filters, Arc::clone(&self.mailbox), channel);
         let heard = heard.map_err(|bad| refuse(Code::TooManyFilters, bad.to_string()))?;
         let id = heard.0;
-        let begins = match begins(&node, &subscribe, &filters) {
+        let begins = match begins(&node, subscribe, filters) {
             Ok(begins) => begins,
             Err((code, text)) => {
                 node.hub.lock().remove(id);
@@ -135,10 +162,10 @@ impl Session {
             starts_at: begins.first,
             newest_settled: settled,
             first_kept: node.history.first_kept(),
-            holder_epoch: 0,
+            holder_epoch,
         };
         out.push(channel, &Frame::Subscribed(subscribed));
-        let selection = Selection::new(&filters, &node.names.read());
+        let selection = Selection::new(filters, &node.names.read());
         let subscription = Subscription::new(channel, heard, selection, begins, now, &node);
         add(&node.counters.subscriptions, 1);
         self.subscriptions.by_channel.insert(channel, subscription);
@@ -148,7 +175,7 @@ impl Session {
 }
 
 /// Where a subscription begins and ends.
-fn begins(node: &Node, subscribe: &Subscribe, filters: &FilterSet) -> Result<Begins, (Code, String)> {
+pub(super) fn begins(node: &Node, subscribe: &Subscribe, filters: &FilterSet) -> Result<Begins, (Code, String)> {
     let settled = node.engine.lock().settled_to();
     let (first, not_before) = match subscribe.begin {
         Begin::Start => (node.history.first_kept(), None),
@@ -156,13 +183,13 @@ fn begins(node: &Node, subscribe: &Subscribe, filters: &FilterSet) -> Result<Beg
         Begin::Sequence(sequence) if sequence.0 == 0 => (node.history.first_kept(), None),
         Begin::Sequence(sequence) => (sequence, None),
         Begin::Time(time) => (node.history.sequence_at(time), Some(time)),
-        Begin::Last => {
-            return Err((Code::NotOffered, "starting from the last values is not offered by this server".into()));
-        }
+        Begin::Last => (settled.next(), None),
     };
+    let newest = (subscribe.begin == Begin::Last).then(|| Newest::find(node, filters, settled));
     Ok(Begins {
-        first,
+        first: newest.as_ref().map_or(first, Newest::next),
         not_before,
+        newest,
         until: subscribe.until_end.then_some(settled),
         credit: subscribe.credit_bytes,
         filters: filters.iter().map(|filter| filter.as_str().into()).collect(),
@@ -197,14 +224,18 @@ impl Subscriptions {
     pub fn go_on(&mut self, channel: u16, node: &Node, next: Sequence) {
         if let Some(subscription) = self.by_channel.get_mut(&channel) {
             subscription.go_on(node, next);
+            subscription.awaits = None;
             subscription.busy = false;
             self.run(channel);
         }
     }
 
-    pub fn supply(&mut self, channel: u16, read: Result<Supplied, String>) {
-        // It may have been ended while the disk was busy.
-        if let Some(subscription) = self.by_channel.get_mut(&channel).filter(|s| s.busy) {
+    pub fn supply(&mut self, ticket: Ticket, read: Result<Supplied, String>) {
+        // It may have been ended while the disk was busy, and another one begun on its channel.
+        let channel = ticket.channel;
+        let waits = |subscription: &&mut Subscription| subscription.awaits == Some(ticket.number);
+        if let Some(subscription) = self.by_channel.get_mut(&channel).filter(waits) {
+            subscription.awaits = None;
             subscription.supply(read);
             subscription.busy = false;
             self.run(channel);
@@ -215,18 +246,25 @@ impl Subscriptions {
         // Otherwise it ended by itself while this was under way, and that was told.
         if self.by_channel.contains_key(&channel) {
             self.end(channel, Code::Ok, node, out);
-        } else if self.pieces.remove(&channel).is_some() {
+        } else if self.pieces.remove(&channel).is_some() || self.cursors.release(channel, node) {
             out.push(channel, &Frame::Ended(Ended { through: Sequence::ZERO, code: Code::Ok }));
         }
     }
 
     fn end(&mut self, channel: u16, code: Code, node: &Node, out: &mut Output) {
-        if let Some(subscription) = self.by_channel.remove(&channel) {
-            self.runnable.retain(|other| *other != channel);
-            node.hub.lock().remove(subscription.id);
-            sub(&node.counters.subscriptions, 1);
-            out.push(channel, &Frame::Ended(Ended { through: subscription.through(), code }));
+        if let Some(through) = self.remove(channel, node) {
+            self.cursors.release(channel, node);
+            out.push(channel, &Frame::Ended(Ended { through, code }));
         }
+    }
+
+    /// Takes a subscription off, if there is one; gives its last mark.
+    pub fn remove(&mut self, channel: u16, node: &Node) -> Option<Sequence> {
+        let subscription = self.by_channel.remove(&channel)?;
+        self.runnable.retain(|other| *other != channel);
+        node.hub.lock().remove(subscription.id);
+        sub(&node.counters.subscriptions, 1);
+        Some(subscription.through())
     }
 
     /// Gives turns while there is room for what they put out; true when one wants another turn at once.
@@ -247,7 +285,9 @@ impl Subscriptions {
                 Turn::Waits | Turn::NoCredit => {}
                 Turn::Reads(request) => {
                     subscription.busy = true;
-                    reads.push(Read { channel, request });
+                    self.reads += 1;
+                    subscription.awaits = Some(self.reads);
+                    reads.push(Read { ticket: Ticket { channel, number: self.reads }, request });
                 }
                 Turn::Trimmed => subscription.busy = true,
                 Turn::Ended(code) => self.end(channel, code, node, out),
@@ -282,6 +322,7 @@ impl Subscriptions {
 
     /// The session is over.
     pub fn clear(&mut self, node: &Node) {
+        self.cursors.release_all(node);
         for subscription in std::mem::take(&mut self.by_channel).into_values() {
             node.hub.lock().remove(subscription.id);
             sub(&node.counters.subscriptions, 1);

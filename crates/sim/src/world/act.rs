@@ -5,18 +5,22 @@ use std::collections::VecDeque;
 use arioso_client::{Expect, Message, RecordBlock, Subscribe};
 use arioso_stream::Sequence;
 use arioso_stream::filter::{Filter, FilterSet};
-use arioso_wire::{AckLevel, Begin, Request, Text};
+use arioso_wire::{AckLevel, Begin, Blob, Request, Text};
+use twox_hash::XxHash3_64;
 
-use super::client::{Book, Client, Following, Pace, Publisher};
+use super::client::{Book, Client, CursorBook, Following, Pace, Publisher, SnapshotAct, snapshot_bytes};
 use super::process::AnyLog;
 use super::queue::Event;
 use super::{BAD_TOPICS, MS, Phase, US, WALL_NS, World};
 use crate::Check;
 use crate::follow::{Follow, Start};
 use crate::model::{Sent, Uid, payload};
+use crate::plan::Journal;
 
 /// Publishers of a client.
 const PUBLISHERS_MAX: usize = 3;
+/// Cursors of a run.
+const CURSORS_MAX: usize = 3;
 /// Subscriptions of a client; the server allows more.
 const FOLLOWS_MAX: usize = 6;
 
@@ -45,12 +49,15 @@ impl World {
             0..58 => self.publish(client),
             58..64 => self.open_publisher(client),
             64..66 => self.close_publisher(client),
-            66..76 => self.subscribe(client),
+            66..74 => self.subscribe(client),
+            74..76 => self.subscribe_by_cursor(client),
             76..79 => self.unsubscribe(client),
             79..82 => self.subscribe_at_mark(client),
             82..86 => self.clients[client].stalled_until = self.now + self.rng.within(20 * MS, 1_000 * MS),
             86..93 => self.change_pace(client),
-            93..96 => self.request(client),
+            93..95 => self.request(client),
+            95..97 => self.commit(client),
+            97 => self.snapshot(client),
             _ => self.give_back(),
         }
         if self.rng.percent(self.plan.cut_percent) {
@@ -347,13 +354,88 @@ impl World {
         let filters = self.filters();
         let settled = self.process.as_ref().map_or(0, |process| process.node.engine.lock().settled_to().0);
         let begin = match self.rng.below(10) {
-            0..4 => Begin::Start,
+            0..3 => Begin::Start,
+            3 => Begin::Last,
             4..6 => Begin::Live,
             6..8 => Begin::Sequence(Sequence(self.rng.within(0, settled + 5))),
             8 => Begin::Time(WALL_NS + self.rng.below(self.now + 1).cast_signed()),
             _ => Begin::Sequence(Sequence(self.rng.within(settled / 2, settled))),
         };
-        self.follow(client, &filters, begin);
+        self.follow(client, &filters, begin, None);
+    }
+
+    /// Takes a cursor, perhaps from somebody else.
+    fn subscribe_by_cursor(&mut self, client: usize) {
+        if self.cursors.len() < CURSORS_MAX && self.rng.percent(30) {
+            let mut filters = self.filters();
+            filters.sort_unstable();
+            filters.dedup();
+            self.cursors.push(CursorBook { filters, ..CursorBook::default() });
+        }
+        if self.cursors.is_empty() {
+            return;
+        }
+        let cursor = self.rng.index(self.cursors.len());
+        let filters = self.cursors[cursor].filters.clone();
+        self.follow(client, &filters, Begin::Start, Some(cursor));
+    }
+
+    /// Moves a cursor behind what its application took.
+    fn commit(&mut self, client: usize) {
+        let holding: Vec<_> = self.clients[client]
+            .follows
+            .iter()
+            .filter_map(|following| Some((following.id, following.cursor?.0, following.follow.through)))
+            .filter(|(_, _, through)| *through > 0)
+            .collect();
+        if holding.is_empty() {
+            return;
+        }
+        let (id, cursor, through) = holding[self.rng.index(holding.len())];
+        let Some((name, holder_epoch)) = self.clients[client].machine.holder(id) else { return };
+        let next = through + 1;
+        let request = Request::Commit { name, holder_epoch, next: Sequence(next) };
+        if let Ok(id) = self.clients[client].machine.request(request) {
+            self.cursors[cursor].asked = self.cursors[cursor].asked.max(next);
+            self.clients[client].requests += 1;
+            self.clients[client].commits.push((id, cursor, next));
+        }
+    }
+
+    /// Puts a snapshot of what some subscription has seen, or gets the newest.
+    fn snapshot(&mut self, client: usize) {
+        // What the journal in memory stands for keeps no files.
+        if self.plan.journal != Journal::Local {
+            return;
+        }
+        let name = Text::from("state");
+        let throughs: Vec<u64> =
+            self.clients[client].follows.iter().map(|following| following.follow.through).collect();
+        let as_of = throughs.into_iter().max().filter(|as_of| *as_of > 0 && self.rng.percent(60));
+        let (request, act) = match as_of {
+            Some(as_of) => {
+                let bytes = snapshot_bytes(as_of);
+                let (total, hash) = (bytes.len() as u64, XxHash3_64::oneshot(&bytes));
+                let as_of_sequence = Sequence(as_of);
+                let put = Request::PutSnapshot {
+                    name,
+                    as_of: as_of_sequence,
+                    total,
+                    hash,
+                    offset: 0,
+                    bytes: Blob(bytes.into()),
+                };
+                (put, SnapshotAct::Put(as_of))
+            }
+            None => {
+                let get = Request::GetSnapshot { name, as_of: Sequence::ZERO, offset: 0, bytes_max: 1 << 20 };
+                (get, SnapshotAct::Get(self.snapshot_kept))
+            }
+        };
+        if let Ok(id) = self.clients[client].machine.request(request) {
+            self.clients[client].requests += 1;
+            self.clients[client].snapshots.push((id, act));
+        }
     }
 
     /// Goes on where a mark of another subscription stands.
@@ -368,10 +450,10 @@ impl World {
         }
         let mark = of.marks[self.rng.index(of.marks.len())];
         let filters: Vec<String> = of.filters.iter().map(|filter| filter.as_str().to_owned()).collect();
-        self.follow(client, &filters, Begin::Sequence(Sequence(mark + 1)));
+        self.follow(client, &filters, Begin::Sequence(Sequence(mark + 1)), None);
     }
 
-    fn follow(&mut self, client: usize, filters: &[String], begin: Begin) {
+    fn follow(&mut self, client: usize, filters: &[String], begin: Begin, cursor: Option<usize>) {
         if self.clients[client].follows.len() >= FOLLOWS_MAX {
             return;
         }
@@ -383,7 +465,7 @@ impl World {
             begin,
             until_end,
             credit_bytes,
-            cursor: Text::EMPTY,
+            cursor: cursor.map_or(Text::EMPTY, |cursor| Text::from(format!("cursor-{cursor}"))),
         };
         let Ok(id) = self.clients[client].machine.subscribe(wanted) else { return };
         self.follows_count += 1;
@@ -399,6 +481,8 @@ impl World {
         self.clients[client].follows.push(Following {
             id,
             follow,
+            newest: begin == Begin::Last,
+            cursor: cursor.map(|cursor| (cursor, self.cursors[cursor].committed)),
             time,
             pace,
             waiting: VecDeque::new(),
@@ -450,7 +534,8 @@ impl World {
     }
 
     fn request(&mut self, client: usize) {
-        let request = match self.rng.below(3) {
+        let request = match self.rng.below(4) {
+            3 => Request::Cursors { after: Text::EMPTY, rows_max: 1_000 },
             0 => Request::Status,
             1 => Request::Topics { filter: Text::from("a/**"), after: Text::EMPTY, rows_max: 1_000 },
             _ => Request::Publishers { after: Text::EMPTY, rows_max: 1_000 },

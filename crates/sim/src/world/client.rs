@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use arioso_client::{Batch, Connection, Options, PublisherId, SubscriptionId};
+use arioso_client::{Batch, Connection, Options, PublisherId, RequestId, SubscriptionId};
 
 use crate::follow::Follow;
 use crate::model::Uid;
@@ -29,6 +29,35 @@ pub struct Client {
     pub follows: Vec<Following>,
     /// Requests that wait for an answer.
     pub requests: usize,
+    /// Commits that wait for an answer: cursor and position.
+    pub commits: Vec<(RequestId, usize, u64)>,
+    /// Snapshots that wait for an answer: as of when one is put; of one that is got, what was kept when it was asked for.
+    pub snapshots: Vec<(RequestId, SnapshotAct)>,
+}
+
+/// What is done with the one snapshot of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SnapshotAct {
+    /// It is put, as of this.
+    Put(u64),
+    /// It is got; at least this is kept.
+    Get(u64),
+}
+
+/// The bytes of the snapshot as of a sequence.
+pub fn snapshot_bytes(as_of: u64) -> Vec<u8> {
+    as_of.to_le_bytes().repeat(1 + (as_of % 500) as usize)
+}
+
+/// A cursor as all applications together know it.
+#[derive(Default)]
+pub struct CursorBook {
+    /// Its filters.
+    pub filters: Vec<String>,
+    /// The highest position whose commit was answered.
+    pub committed: u64,
+    /// The highest position anybody asked to commit.
+    pub asked: u64,
 }
 
 /// A publisher as its application sees it.
@@ -79,6 +108,10 @@ pub struct Following {
     pub id: SubscriptionId,
     /// What it got.
     pub follow: Follow,
+    /// It began at the newest of each topic.
+    pub newest: bool,
+    /// The cursor it holds, and the most that was known to be committed when it was asked for.
+    pub cursor: Option<(usize, u64)>,
     /// What it was made with: a time, where it begins at one.
     pub time: Option<i64>,
     /// How fast it is.
@@ -117,6 +150,8 @@ impl Client {
             publishers: Vec::new(),
             follows: Vec::new(),
             requests: 0,
+            commits: Vec::new(),
+            snapshots: Vec::new(),
         }
     }
 

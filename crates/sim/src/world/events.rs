@@ -1,9 +1,9 @@
 //! A client is looked after: bytes and time in, events told to its application and to the model, bytes out.
 
-use arioso_client::{Batch, Error, Event as Told, PublisherId, SubscriptionId};
-use arioso_wire::Code;
+use arioso_client::{Batch, Error, Event as Told, PublisherId, RequestId, Started, SubscriptionId};
+use arioso_wire::{Answer, Code, Rows};
 
-use super::client::Pace;
+use super::client::{Pace, SnapshotAct, snapshot_bytes};
 use super::queue::Event;
 use super::{MS, US, World};
 use crate::follow::Start;
@@ -140,20 +140,7 @@ impl World {
             }
             Told::Answered { publisher, messages, outcome } => self.answered(client, publisher, messages, &outcome)?,
             Told::PublisherOver { publisher, error } => self.publisher_over(client, publisher, &error)?,
-            Told::Subscribed { subscription, started } => {
-                let Some(following) = self.clients[client].following(subscription) else { return Ok(()) };
-                if following.follow.start == Start::Unknown {
-                    following.follow.start = match following.time {
-                        Some(time) => Start::Time(time, started.starts_at.0),
-                        None => Start::At(started.starts_at.0),
-                    };
-                }
-                if following.until_end && following.until.is_none() {
-                    following.until = Some(started.newest_settled.0);
-                }
-                let (number, from) = (following.follow.number, started.starts_at);
-                self.trace.note(self.now, format_args!("client {client} subscription {number} from {from}"), &[]);
-            }
+            Told::Subscribed { subscription, started } => self.subscribed(client, subscription, started)?,
             Told::Delivered { subscription, batch } => self.delivered(client, subscription, batch)?,
             Told::Mark { subscription, through } => {
                 if let Some(following) = self.clients[client].following(subscription) {
@@ -173,15 +160,88 @@ impl World {
             Told::SubscriptionOver { subscription, outcome } => {
                 self.subscription_over(client, subscription, outcome)?
             }
-            Told::Answer { outcome, .. } => {
-                self.clients[client].requests -= 1;
-                match outcome {
-                    Ok(_) | Err(Error::Cut { .. } | Error::Refused { code: Code::Busy, .. }) => {}
-                    Err(error) => return violated(format!("a request ended with {error}")),
-                }
-            }
+            Told::Answer { request, outcome } => self.request_answered(client, request, outcome)?,
             Told::Over(error) => return violated(format!("it gave up: {error}")),
         }
+        Ok(())
+    }
+
+    fn request_answered(&mut self, client: usize, request: RequestId, outcome: Result<Vec<Answer>, Error>) -> Check {
+        self.clients[client].requests -= 1;
+        let commits = &mut self.clients[client].commits;
+        let commit = commits.iter().position(|(id, _, _)| *id == request).map(|at| commits.remove(at));
+        let snapshots = &mut self.clients[client].snapshots;
+        let snapshot = snapshots.iter().position(|(id, _)| *id == request).map(|at| snapshots.remove(at).1);
+        match (&outcome, commit, snapshot) {
+            (Ok(_), Some((_, cursor, next)), _) => {
+                let committed = &mut self.cursors[cursor].committed;
+                *committed = (*committed).max(next);
+            }
+            // Another holder took it, or a later commit overtook this one, which was told busy.
+            (Err(Error::Refused { code: Code::Fenced | Code::BadPosition, .. }), Some(_), _) => return Ok(()),
+            (outcome, _, Some(act)) => return self.snapshot_answered(act, outcome),
+            _ => {}
+        }
+        match outcome {
+            Ok(_) | Err(Error::Cut { .. } | Error::Refused { code: Code::Busy, .. }) => Ok(()),
+            Err(error) => violated(format!("a request ended with {error}")),
+        }
+    }
+
+    fn snapshot_answered(&mut self, act: SnapshotAct, outcome: &Result<Vec<Answer>, Error>) -> Check {
+        match (act, outcome) {
+            (SnapshotAct::Put(as_of), Ok(_)) => {
+                self.snapshot_kept = self.snapshot_kept.max(as_of);
+                Ok(())
+            }
+            (SnapshotAct::Get(kept), Ok(answers)) => {
+                let Some(Rows::Snapshot(row)) = answers.first().map(|answer| &answer.rows) else {
+                    return violated("a snapshot was asked for, something else came");
+                };
+                if row.as_of.0 < kept || row.bytes.0 != snapshot_bytes(row.as_of.0) {
+                    return violated(format!("the snapshot as of {} came, {kept} was kept", row.as_of));
+                }
+                Ok(())
+            }
+            (SnapshotAct::Get(kept), Err(Error::Refused { code: Code::NoSuchSnapshot, .. })) if kept > 0 => {
+                violated(format!("no snapshot is there, {kept} was kept"))
+            }
+            // What the disk refused was not kept; what it can't read now it may later.
+            (_, Err(Error::Cut { .. } | Error::Refused { .. })) => Ok(()),
+            (act, Err(error)) => violated(format!("{act:?} ended with {error}")),
+        }
+    }
+
+    fn subscribed(&mut self, client: usize, subscription: SubscriptionId, started: Started) -> Check {
+        let given = self.process.as_ref().map_or(0, |process| process.node.engine.lock().order().next_sequence().0);
+        let Some(following) = self.clients[client].following(subscription) else { return Ok(()) };
+        // Cut before it got anything, it asks for the newest again.
+        let anew = following.newest && following.follow.through == 0 && following.follow.delivered_count() == 0;
+        if following.follow.start == Start::Unknown || anew {
+            if let Some((cursor, committed)) = following.cursor {
+                let (number, starts) = (following.follow.number, started.starts_at.0);
+                let most = self.cursors[cursor].asked.max(started.first_kept.0);
+                if starts < committed || starts > most {
+                    return violated(format!(
+                        "subscription {number} begins at {starts} of cursor {cursor}: {committed} was committed, {most} \
+                         is the most that was asked for"
+                    ));
+                }
+            }
+            let Some(following) = self.clients[client].following(subscription) else { return Ok(()) };
+            let (from, end) = (started.starts_at.0, started.newest_settled.0);
+            following.follow.start = match following.time {
+                None if following.newest => Start::Newest { from, end, given },
+                Some(time) => Start::Time(time, started.starts_at.0),
+                None => Start::At(started.starts_at.0),
+            };
+        }
+        let Some(following) = self.clients[client].following(subscription) else { return Ok(()) };
+        if following.until_end && following.until.is_none() {
+            following.until = Some(started.newest_settled.0);
+        }
+        let (number, from) = (following.follow.number, started.starts_at);
+        self.trace.note(self.now, format_args!("client {client} subscription {number} from {from}"), &[]);
         Ok(())
     }
 
@@ -285,6 +345,10 @@ impl World {
                 // Through its end everything was delivered; no mark need have said so.
                 let until = until.unwrap_or(0).max(following.follow.through);
                 following.follow.mark(until)?;
+                self.leave(client, at);
+                Ok(())
+            }
+            Err(Error::Fenced { .. }) if following.cursor.is_some() => {
                 self.leave(client, at);
                 Ok(())
             }

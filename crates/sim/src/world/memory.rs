@@ -9,6 +9,7 @@ use arioso_journal::memory::MemoryBackend;
 use arioso_journal::replay::{BatchSummary, replay_voids};
 use arioso_journal::{Backend, BatchNumber, Error, Outcome, backend};
 use arioso_server::assemble::{Found, assemble};
+use arioso_server::cursor_replay::CursorReplay;
 use arioso_server::log::Log;
 use arioso_server::node::{Identity, Node};
 use arioso_server::settings::Settings;
@@ -86,6 +87,9 @@ pub fn open(
     journal.complete(BatchNumber(last_batch), Outcome::Durable);
     journal.advance(&mut Vec::new()).map_err(fault)?;
 
+    let mut cursors = CursorReplay::default();
+    replayed.batches.iter().for_each(|(_, records)| cursors.records(records));
+    let cursors = cursors.finish(&voids);
     let mut names = Names::new(u32::try_from(settings.topics_max).unwrap_or(u32::MAX), hash_seed);
     for (id, name) in &gathered.names {
         names.insert(TopicId(*id), name).map_err(|error| Violation(format!("topic {id}: {error}")))?;
@@ -105,6 +109,7 @@ pub fn open(
         names,
         topics: gathered.counts.into_iter().collect(),
         publishers: gathered.publishers.into_states().filter(|state| state.epoch > 0).collect(),
+        cursors,
         table: SegmentTable::new(1),
         voids: voids.clone(),
     };

@@ -24,7 +24,7 @@ use crate::plan::{Fault, Options, Plan, Plant};
 use crate::rng::Rng;
 use crate::trace::Trace;
 use crate::{Check, violated};
-use client::{Book, Client, Pace};
+use client::{Book, Client, CursorBook, Pace};
 use link::Link;
 use process::{Left, Process};
 use queue::{Event, Queue};
@@ -125,6 +125,9 @@ pub struct World {
     links: BTreeMap<u32, Link>,
     links_count: u32,
     books: Vec<Book>,
+    cursors: Vec<CursorBook>,
+    /// The newest snapshot known to be kept.
+    snapshot_kept: u64,
     /// Subscriptions whose client is done with them and that are not yet held against a full read.
     ended: Vec<Follow>,
     follows_count: u32,
@@ -167,6 +170,8 @@ impl World {
             links: BTreeMap::new(),
             links_count: 0,
             books: Vec::new(),
+            cursors: Vec::new(),
+            snapshot_kept: 0,
             ended: Vec::new(),
             follows_count: 0,
             process: None,
@@ -226,7 +231,7 @@ impl World {
             Event::Done(life, done) => self.job_done(life, done),
             Event::Retry(life) => self.retry(life),
             Event::Read(life, link, read) => self.read(life, link, read),
-            Event::Supply(life, link, channel, supplied) => self.supply(life, link, channel, supplied),
+            Event::Supply(life, link, ticket, supplied) => self.supply(life, link, ticket, supplied),
             Event::Known(life, number, outcome) => self.known(life, number, outcome),
             Event::Fault(fault) => self.fault(fault),
             Event::Die(life, power) => self.die_of(life, power),
@@ -356,7 +361,7 @@ impl World {
         let wall = self.wall();
         let mut process = self.process.take().expect("the server is there");
         loop {
-            process.attend();
+            process.attend(wall);
             let (new, wrote) = process.begin(wall, false);
             new.into_iter().for_each(|number| process.complete(number, Outcome::Durable));
             if process.finish(wall).is_err() || !wrote {

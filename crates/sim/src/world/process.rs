@@ -213,7 +213,7 @@ impl Process {
 
     /// What `threads` does before each round: results taken in, jobs handed out, the engine told of the room. Gives the numbers
     /// of new jobs, and what jobs told.
-    pub fn attend(&mut self) -> (Vec<u32>, Vec<Notice>) {
+    pub fn attend(&mut self, now: i64) -> (Vec<u32>, Vec<Notice>) {
         let (mut new, mut notices) = (Vec::new(), Vec::new());
         let wanted = self.node.engine.lock().take_wanted();
         let mut full = false;
@@ -230,6 +230,7 @@ impl Process {
                             self.jobs_out -= 1;
                             notices.extend(log.backend().done(done));
                             log.publish_table(true);
+                            log.retain(now);
                         }
                         Finished::Refill(refilled) => {
                             self.refilling = false;
@@ -238,7 +239,7 @@ impl Process {
                     }
                 }
                 while self.jobs_out < JOBS_MAX
-                    && let Some(job) = log.backend().next_job()
+                    && let Some(job) = log.next_job()
                 {
                     self.jobs_out += 1;
                     self.jobs_count += 1;

@@ -5,14 +5,13 @@ use std::collections::BinaryHeap;
 
 use arioso_journal::{BatchNumber, Outcome};
 use arioso_server::history::Supplied;
-use arioso_server::session::Read;
+use arioso_server::session::{Read, Ticket};
 
 use super::process::Finished;
 use crate::plan::Fault;
 
 /// Something that happens.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "a few hundred are queued at a time")]
 pub enum Event {
     /// A client is looked after: bytes, time, events.
     Wake(usize),
@@ -37,7 +36,7 @@ pub enum Event {
     /// A subscription's read is done.
     Read(u32, u32, Read),
     /// And given to the session.
-    Supply(u32, u32, u16, Result<Supplied, String>),
+    Supply(u32, u32, Ticket, Result<Supplied, String>),
     /// A write in memory becomes known.
     Known(u32, BatchNumber, Outcome),
     /// Something goes wrong.

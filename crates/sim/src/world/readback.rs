@@ -74,7 +74,7 @@ impl Probe {
             }
             for read in wishes.reads {
                 let supplied = self.node.history.read(&read.request);
-                self.session.supply(read.channel, supplied);
+                self.session.supply(read.ticket, supplied);
             }
             if idle {
                 return Ok(None);

@@ -2,8 +2,9 @@
 
 use arioso_journal::local::Notice;
 use arioso_journal::{BatchNumber, Outcome};
-use arioso_server::history::Supplied;
-use arioso_server::session::{Read, Session};
+use arioso_server::history::{ReadRequest, Supplied};
+use arioso_server::session::{Read, Session, Ticket};
+use arioso_server::snapshots;
 use std::sync::Arc;
 
 use super::link::{FAREWELL_NS, Link, OUTPUT_BYTES_CEILING, OUTPUT_BYTES_HARD};
@@ -77,7 +78,7 @@ impl World {
         if process.writing {
             return Ok(());
         }
-        let (jobs, notices) = process.attend();
+        let (jobs, notices) = process.attend(wall);
         let (new, wrote) = process.begin(wall, mark);
         self.hear(notices)?;
         for job in jobs {
@@ -256,7 +257,10 @@ impl World {
     pub(super) fn read(&mut self, life: u32, number: u32, read: Read) -> Check {
         let plant = self.plant;
         let Some(process) = self.living(life) else { return Ok(()) };
-        let mut supplied = process.node.history.read(&read.request);
+        let mut supplied = match &read.request {
+            ReadRequest::Snapshot(ask) => Ok(Supplied::Snapshot(snapshots::ask(&process.node, ask))),
+            request => process.node.history.read(request),
+        };
         if self.is_crashed() {
             return self.die(true);
         }
@@ -267,22 +271,22 @@ impl World {
         }
         self.counts.reads += 1;
         let bytes = if let Ok(Supplied::Bytes(bytes)) = &supplied { bytes.clone() } else { Default::default() };
-        let (channel, what) = (read.channel, supplied.as_ref().err());
+        let (ticket, what) = (read.ticket, supplied.as_ref().err());
         self.trace.note(
             self.now,
-            format_args!("link {number} channel {channel} read {:?} {what:?}", read.request),
+            format_args!("link {number} channel {} read {:?} {what:?}", ticket.channel, read.request),
             &bytes,
         );
         let at = self.now + self.chance.within(US, 2 * MS);
-        self.queue.push(at, Event::Supply(life, number, channel, supplied));
+        self.queue.push(at, Event::Supply(life, number, ticket, supplied));
         Ok(())
     }
 
-    pub(super) fn supply(&mut self, life: u32, number: u32, channel: u16, read: Result<Supplied, String>) -> Check {
+    pub(super) fn supply(&mut self, life: u32, number: u32, ticket: Ticket, read: Result<Supplied, String>) -> Check {
         if life == self.life
             && let Some(session) = self.links.get_mut(&number).and_then(|link| link.session.as_mut())
         {
-            session.supply(channel, read);
+            session.supply(ticket, read);
             self.turn_soon(number, self.now);
         }
         Ok(())

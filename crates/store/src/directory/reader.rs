@@ -164,6 +164,12 @@ impl DirectoryReader {
         Ok(None)
     }
 
+    /// Reads every block and tests its checksum, without taking it apart.
+    pub fn verify(&self) -> Result<()> {
+        let mut bytes = Vec::new();
+        self.blocks.iter().try_for_each(|block| self.place.read_block(block, &mut bytes))
+    }
+
     /// Every topic whose bytes begin with a prefix, in order; all topics for an empty one. The prefix does not
     /// end at a level: `a/b` finds `a/bc` too (see [`DirectoryReader::subtree`]).
     pub fn scan<'a>(&'a self, prefix: &[u8]) -> Scan<'a> {

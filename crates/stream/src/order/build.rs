@@ -9,6 +9,7 @@ use zerocopy::FromBytes;
 use zerocopy::little_endian::{I64, U32, U64};
 
 use super::Publish;
+use super::cursors::{self, CursorPlace};
 use crate::record::{self, HEADER_BYTES, Header, Sequence};
 
 /// Messages of one publisher with consecutive publisher sequences and consecutive sequences.
@@ -369,6 +370,9 @@ pub(crate) mod kind {
     pub const EPOCH_OPENED: u16 = 2;
     pub const SKIP: u16 = 3;
     pub const PUBLISHER_DROPPED: u16 = 4;
+    pub const CURSOR_SET: u16 = 5;
+    pub const CURSOR_COMMITTED: u16 = 6;
+    pub const CURSOR_DROPPED: u16 = 7;
 }
 
 fn control(kind: u16) -> Vec<u8> {
@@ -399,6 +403,26 @@ pub(super) fn skip(publisher: u32, epoch: u32, next: u64) -> Vec<u8> {
 pub(super) fn publisher_dropped(publisher: u32) -> Vec<u8> {
     let mut out = control(kind::PUBLISHER_DROPPED);
     out.put_u32_le(publisher);
+    out
+}
+
+pub(super) fn cursor_set(id: u32, place: CursorPlace, name: &str, filters: &[Box<str>]) -> Vec<u8> {
+    let mut out = control(kind::CURSOR_SET);
+    out.extend_from_slice(&cursors::body(id, place, name, filters));
+    out
+}
+
+pub(super) fn cursor_committed(id: u32, holder_epoch: u32, next: Sequence) -> Vec<u8> {
+    let mut out = control(kind::CURSOR_COMMITTED);
+    out.put_u32_le(id);
+    out.put_u32_le(holder_epoch);
+    out.put_u64_le(next.0);
+    out
+}
+
+pub(super) fn cursor_dropped(id: u32) -> Vec<u8> {
+    let mut out = control(kind::CURSOR_DROPPED);
+    out.put_u32_le(id);
     out
 }
 

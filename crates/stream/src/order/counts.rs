@@ -60,6 +60,20 @@ impl Counts {
         }
     }
 
+    /// The newest message of each topic at or below a settled sequence, where no newer one is settled. What is not settled
+    /// and can't be taken back counts as newer.
+    pub fn newest_settled(&self, topics: &[u32], to: Sequence, out: &mut Vec<Sequence>) {
+        let mut before: BTreeMap<u32, Sequence> = BTreeMap::new();
+        for message in self.open.iter().flatten().filter(|message| message.sequence > to) {
+            before.entry(message.topic).or_insert(message.before);
+        }
+        let newest = topics.iter().map(|topic| {
+            let last = self.get(*topic).last;
+            if last <= to { last } else { before.get(topic).copied().unwrap_or(last) }
+        });
+        out.extend(newest.filter(|sequence| *sequence > Sequence::ZERO && *sequence <= to));
+    }
+
     /// Everything at or below is settled or was taken back.
     pub fn settled(&mut self, to: Sequence) {
         if let Some(open) = &mut self.open {
@@ -103,6 +117,23 @@ fn slot(topics: &mut Vec<TopicCounts>, topic: u32) -> &mut TopicCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_newest_as_of_a_settled_place_is_told_though_a_later_one_may_be_taken_back() {
+        let mut counts = Counts::default();
+        counts.keep_open();
+        for (topic, sequence) in [(1, 1), (2, 2), (1, 3), (1, 4)] {
+            counts.add(topic, 40, Sequence(sequence));
+        }
+        counts.settled(Sequence(2));
+        let mut newest = Vec::new();
+        counts.newest_settled(&[1, 2, 3], Sequence(2), &mut newest);
+        assert_eq!(newest, [Sequence(1), Sequence(2)]);
+        counts.settled(Sequence(3));
+        newest.clear();
+        counts.newest_settled(&[1, 2], Sequence(2), &mut newest);
+        assert_eq!(newest, [Sequence(2)], "3 is settled: it is delivered behind 2");
+    }
 
     #[test]
     fn what_is_taken_back_leaves_the_newest_of_what_is_kept() {

@@ -12,15 +12,20 @@
 
 mod build;
 mod counts;
+mod cursors;
 mod publishers;
 
 pub use build::{Batch, NameKind, NewName, Run};
 pub use counts::TopicCounts;
+pub use cursors::{
+    CURSOR_FILTER_BYTES_MAX, CURSOR_NAME_BYTES_MAX, Cursor, CursorOpened, CursorPlace, CursorRefused, CursorState,
+};
 pub use publishers::{ANONYMOUS_FROM, Holder, OpenRefused, Opened, Publisher, PublisherKey, PublisherState, WindowRun};
 
 use crate::record::{self, Records, Sequence};
 use build::Builder;
 use counts::Counts;
+use cursors::Cursors;
 use publishers::{Publishers, Seen};
 
 /// How far above the next number `reserved_to` is set: two passes of the largest conceivable burst between syncs.
@@ -33,6 +38,8 @@ pub struct OrderLimits {
     pub pending_bytes_max: usize,
     /// Named publishers kept.
     pub publishers_max: usize,
+    /// Cursors kept.
+    pub cursors_max: usize,
     /// Messages of one publisher whose numbers are remembered for retries.
     pub window_messages: u32,
     /// Bytes of a chunk.
@@ -44,6 +51,7 @@ impl Default for OrderLimits {
         OrderLimits {
             pending_bytes_max: 64 << 20,
             publishers_max: 10_000,
+            cursors_max: 10_000,
             window_messages: 8_192,
             chunk_bytes: 4 << 20,
         }
@@ -133,6 +141,7 @@ pub struct Order {
     reserved_durable: Sequence,
     timestamp: i64,
     publishers: Publishers,
+    cursors: Cursors,
     builder: Builder,
     topics: Counts,
 }
@@ -147,6 +156,7 @@ impl Order {
             reserved_durable: resume.reserved_to,
             timestamp: resume.timestamp,
             publishers: Publishers::new(limits.publishers_max, limits.window_messages, resume.publisher),
+            cursors: Cursors::new(limits.cursors_max),
             builder: Builder::new(limits.chunk_bytes, resume.batch),
             topics: Counts::default(),
         }
@@ -180,6 +190,11 @@ impl Order {
     /// Counts of a topic; zero for one without messages.
     pub fn topic(&self, topic: u32) -> TopicCounts {
         self.topics.get(topic)
+    }
+
+    /// The newest message of each of these topics at or below a settled sequence, where no newer one is settled or sure to be.
+    pub fn newest_settled(&self, topics: &[u32], to: Sequence, out: &mut Vec<Sequence>) {
+        self.topics.newest_settled(topics, to, out);
     }
 
     /// Counts found at a start.
@@ -243,6 +258,113 @@ impl Order {
         Some(self.control(now, &build::publisher_dropped(id), 0))
     }
 
+    /// A cursor found at a start.
+    pub fn restore_cursor(&mut self, state: CursorState) {
+        self.cursors.restore(state);
+    }
+
+    /// A cursor that was dropped in a segment which is not sealed.
+    pub fn restore_dropped_cursor(&mut self, id: u32, changed: Sequence) {
+        self.cursors.restore_dropped(id, changed);
+    }
+
+    /// The cursor of this name.
+    pub fn cursor(&self, name: &str) -> Option<&Cursor> {
+        self.cursors.get(name)
+    }
+
+    /// Cursors by name, behind this one.
+    pub fn cursors_behind(&self, after: &str) -> impl Iterator<Item = &Cursor> {
+        self.cursors.behind(after)
+    }
+
+    /// How many cursors there are.
+    pub fn cursors_len(&self) -> usize {
+        self.cursors.len()
+    }
+
+    /// Takes a cursor for a holder, making it at `fresh` if there is none; to be answered when the note is durable.
+    pub fn open_cursor(
+        &mut self,
+        now: i64,
+        holder: Holder,
+        named: (&str, &[Box<str>]),
+        fresh: Sequence,
+    ) -> Result<(CursorOpened, (Sequence, u64)), CursorRefused> {
+        self.cursor_room(named.1)?;
+        let opened = self.cursors.open(holder, named, fresh, now)?;
+        Ok((opened, self.note_cursor(now, opened.id, opened.place)))
+    }
+
+    /// Makes or moves a cursor; to be answered when the note is durable.
+    pub fn set_cursor(
+        &mut self,
+        now: i64,
+        named: (&str, &[Box<str>]),
+        next: Sequence,
+    ) -> Result<(CursorOpened, (Sequence, u64)), CursorRefused> {
+        self.cursor_room(named.1)?;
+        let opened = self.cursors.set(named, next, now)?;
+        Ok((opened, self.note_cursor(now, opened.id, opened.place)))
+    }
+
+    /// The holder moves its cursor on; to be answered when the note is durable.
+    pub fn commit_cursor(
+        &mut self,
+        now: i64,
+        name: &str,
+        holder_epoch: u32,
+        next: Sequence,
+    ) -> Result<(Sequence, u64), CursorRefused> {
+        self.cursor_room(&[])?;
+        let (id, place) = self.cursors.commit(name, holder_epoch, next, now)?;
+        let note = self.control(now, &build::cursor_committed(id, holder_epoch, next), 0);
+        self.cursors.note(id, note.0, Some(place));
+        Ok(note)
+    }
+
+    /// Forgets a cursor and tells who held it; to be answered when the note is durable.
+    #[expect(clippy::type_complexity, reason = "a note, and a holder with its epoch")]
+    pub fn drop_cursor(
+        &mut self,
+        now: i64,
+        name: &str,
+    ) -> Result<((Sequence, u64), Option<(Holder, u32)>, u32), CursorRefused> {
+        self.cursor_room(&[])?;
+        let (id, fenced) = self.cursors.drop_named(name)?;
+        let note = self.control(now, &build::cursor_dropped(id), 0);
+        self.cursors.note(id, note.0, None);
+        Ok((note, fenced, id))
+    }
+
+    /// The holder of this epoch went away.
+    pub fn release_cursor(&mut self, id: u32, holder_epoch: u32) {
+        self.cursors.release(id, holder_epoch);
+    }
+
+    /// Names of cursors that nobody has held or moved for so long.
+    pub fn expired_cursors(&mut self, now: i64, ttl_ns: i64) -> Vec<Box<str>> {
+        self.cursors.expired(now, ttl_ns)
+    }
+
+    /// The bodies of control record 5 of cursors that changed at or after a sequence, as far as settled.
+    pub fn cursor_bodies_from(&mut self, from: Sequence) -> Vec<Vec<u8>> {
+        self.cursors.bodies_from(from)
+    }
+
+    fn cursor_room(&self, filters: &[Box<str>]) -> Result<(), CursorRefused> {
+        let bytes: usize = filters.iter().map(|filter| filter.len() + 2).sum();
+        if self.has_room(record::HEADER_BYTES * 12 + bytes) { Ok(()) } else { Err(CursorRefused::Busy) }
+    }
+
+    fn note_cursor(&mut self, now: i64, id: u32, place: CursorPlace) -> (Sequence, u64) {
+        let cursor = self.cursors.by_id(id).expect("it was just taken");
+        let payload = build::cursor_set(id, place, &cursor.name, &cursor.filters);
+        let note = self.control(now, &payload, 0);
+        self.cursors.note(id, note.0, Some(place));
+        note
+    }
+
     /// The holder went away; an anonymous publisher is forgotten.
     pub fn release(&mut self, publisher: PublisherKey) {
         self.publishers.release(publisher);
@@ -276,11 +398,13 @@ impl Order {
     /// Everything at or below is settled or void.
     pub fn settled(&mut self, to: Sequence) {
         self.topics.settled(to);
+        self.cursors.settled(to);
     }
 
     /// A void record: takes these sequences back, ascending ranges.
     pub fn void(&mut self, now: i64, ranges: &[(Sequence, Sequence)]) -> (Sequence, u64) {
         self.topics.take_back(ranges);
+        self.cursors.take_back(ranges);
         self.control(now, &build::void(ranges), record::FLAG_VOID)
     }
 

@@ -142,6 +142,7 @@ pub(super) fn requests() -> Vec<Frame> {
         Request::DropCursor { name: "c".into() },
         Request::Commit { name: "c".into(), holder_epoch: 1, next: Sequence(2) },
         Request::Status,
+        Request::BackUp { folder: Text::from("/backup/monday") },
         Request::Other { kind: 99, body: Bytes::from_static(b"?") },
     ]
     .into_iter()

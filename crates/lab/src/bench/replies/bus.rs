@@ -148,6 +148,7 @@ fn found(resume: Resume, table: SegmentTable) -> Found {
         topics: Vec::new(),
         topic_floor: 1,
         publishers: Vec::new(),
+        cursors: Default::default(),
         table,
         voids: Voids::default(),
     }
