@@ -2,10 +2,14 @@
 //! reach a port in time by sea.
 //!
 //! It knows nothing of the bus yet: [`nmea`] turns lines of text into records and hands them to a
-//! [`nmea::Sink`].
+//! [`nmea::Sink`]; [`sea`] finds ways, [`build`] makes the network that it needs, [`check`] judges both.
 
+pub mod answer;
+pub mod build;
+pub mod check;
 pub mod error;
 pub mod input;
 pub mod nmea;
+pub mod sea;
 
 pub use error::Error;

@@ -1,13 +1,18 @@
 //! The command line.
 
 use std::io::{BufWriter, ErrorKind, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use arioso_voyage::build::{self, Recipe, simplify::Tolerance};
 use arioso_voyage::error::{Error, Result};
 use arioso_voyage::input::Input;
-use arioso_voyage::nmea;
-use clap::{Parser, Subcommand};
+use arioso_voyage::sea::network::Network;
+use arioso_voyage::sea::router::{CACHE_BYTES, Options, Router, SNAP_KM_MAX};
+use arioso_voyage::sea::sphere::Position;
+use arioso_voyage::sea::{self, file};
+use arioso_voyage::{answer, check, nmea};
+use clap::{Args, Parser, Subcommand};
 
 /// Vessel positions and ways by sea.
 #[derive(Debug, Parser)]
@@ -22,6 +27,12 @@ enum Command {
     /// Read recorded positions.
     #[command(subcommand)]
     Import(Import),
+    /// The shortest way by sea from one position to another.
+    Route(RouteArgs),
+    /// Make a sea network out of land polygons (some minutes).
+    BuildNetwork(BuildArgs),
+    /// Compare routes with land, with other tools and with published distances.
+    Check(CheckArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -37,9 +48,85 @@ enum Import {
     },
 }
 
+#[derive(Debug, Args)]
+struct NetworkArgs {
+    /// A network that `build-network` wrote, or GeoJSON lines, instead of the one built in.
+    #[arg(long, value_name = "FILE")]
+    network: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct RouteArgs {
+    /// Where from: LON,LAT in degrees.
+    #[arg(allow_hyphen_values = true, value_parser = position, required_unless_present = "jsonl")]
+    from: Option<Position>,
+    /// Where to: LON,LAT in degrees.
+    #[arg(allow_hyphen_values = true, value_parser = position, required_unless_present = "jsonl")]
+    to: Option<Position>,
+    /// Answer in JSON, with the points of the way.
+    #[arg(long)]
+    json: bool,
+    /// Read lines {"from": {"lon", "lat"}, "to": {"lon", "lat"}} from FILE (`-` is standard input) and
+    /// add km, nm, passages, points, or error, to each.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "to", "json"])]
+    jsonl: Option<PathBuf>,
+    /// A canal or strait not to use; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    avoid: Vec<String>,
+    /// A canal or strait to use that is closed by default; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    allow: Vec<String>,
+    /// Tell how long it takes at this speed, in knots.
+    #[arg(long, value_name = "KNOTS")]
+    speed: Option<f64>,
+    /// Farthest that an end may be from water, in kilometres.
+    #[arg(long, value_name = "KM", default_value_t = SNAP_KM_MAX)]
+    snap_km_max: f64,
+    #[command(flatten)]
+    network: NetworkArgs,
+}
+
+#[derive(Debug, Args)]
+struct BuildArgs {
+    /// Land polygons in GeoJSON (`.zst` is unpacked); may be repeated.
+    #[arg(long, required = true, value_name = "FILE")]
+    land: Vec<PathBuf>,
+    /// A list of canals, straits, shoals and rivers (TOML) instead of the one built in.
+    #[arg(long, value_name = "FILE")]
+    passages: Option<PathBuf>,
+    /// Farthest that simplified land may reach beyond true land, in kilometres.
+    #[arg(long, default_value_t = 3.0, value_name = "KM")]
+    tolerance: f64,
+    /// The same beyond 72° north and 60° south.
+    #[arg(long, default_value_t = 10.0, value_name = "KM")]
+    polar_tolerance: f64,
+    /// How much longer than the shortest a way along the network may be, as a share; routes are pulled
+    /// straight afterwards.
+    #[arg(long, default_value_t = 0.02)]
+    slack: f32,
+    /// Where to write the network.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
+#[derive(Debug, Args)]
+struct CheckArgs {
+    /// Directory with `land_10m.geojson.zst`, `distances_peer.jsonl.zst` and the other files.
+    #[arg(long, default_value = "../shared/data/sea", value_name = "DIR")]
+    data: PathBuf,
+    #[command(flatten)]
+    network: NetworkArgs,
+}
+
+/// Free water in front of a simplified coast, in kilometres.
+const CLEAR_KM: f64 = 0.3;
+
+/// Most bytes of a list of passages.
+const PASSAGES_BYTES_MAX: u64 = 1 << 24;
+
 fn main() -> ExitCode {
     match run(Cli::parse().command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(Error::Write(e)) if e.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("voyage: {error}");
@@ -48,10 +135,25 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> Result<()> {
+fn run(command: Command) -> Result<ExitCode> {
     match command {
-        Command::Import(Import::Nmea { dry_run: _, files }) => import_nmea(&files),
+        Command::Import(Import::Nmea { dry_run: _, files }) => import_nmea(&files)?,
+        Command::Route(args) => route(&args)?,
+        Command::BuildNetwork(args) => build_network(&args)?,
+        Command::Check(args) => return run_check(&args),
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn position(text: &str) -> std::result::Result<Position, String> {
+    let (lon, lat) = text.split_once(',').ok_or("must be LON,LAT, such as 4.05,51.98")?;
+    let degrees = |part: &str| part.trim().parse::<f64>().map_err(|e| format!("{part:?}: {e}"));
+    let at = Position::new(degrees(lon)?, degrees(lat)?);
+    if at.is_valid() { Ok(at) } else { Err("longitude is -180 to 180, latitude -90 to 90".to_owned()) }
+}
+
+fn network(args: &NetworkArgs) -> Result<Network> {
+    args.network.as_deref().map_or_else(sea::oceans, sea::open)
 }
 
 fn import_nmea(files: &[PathBuf]) -> Result<()> {
@@ -61,4 +163,81 @@ fn import_nmea(files: &[PathBuf]) -> Result<()> {
         eprintln!("{}: {counts}", path.display());
     }
     sink.0.flush().map_err(Error::Write)
+}
+
+fn route(args: &RouteArgs) -> Result<()> {
+    let router = Router::new(network(&args.network)?, CACHE_BYTES);
+    let (avoid, allow) = (args.avoid.iter().map(String::as_str), args.allow.iter().map(String::as_str));
+    let options = router.options_with(avoid, allow)?;
+    let options = Options { snap_km_max: args.snap_km_max, ..options };
+    if let Some(knots) = args.speed.filter(|knots| !answer::is_speed(*knots)) {
+        return Err(Error::Speed { knots });
+    }
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    if let Some(path) = &args.jsonl {
+        answer_lines(&router, &options, args.speed, path, &mut out)?;
+    } else if let (Some(from), Some(to)) = (args.from, args.to) {
+        let route = router.route(from, to, &options)?;
+        let answer = answer::Answer::new(&router, &route, args.speed);
+        if args.json {
+            serde_json::to_writer(&mut out, &answer).map_err(|e| Error::Write(e.into()))?;
+            writeln!(out).map_err(Error::Write)?;
+        } else {
+            write!(out, "{answer}").map_err(Error::Write)?;
+        }
+    }
+    out.flush().map_err(Error::Write)
+}
+
+fn answer_lines(
+    router: &Router,
+    options: &Options,
+    knots: Option<f64>,
+    path: &Path,
+    out: &mut impl Write,
+) -> Result<()> {
+    let mut input = Input::open(path)?;
+    let mut line = Vec::new();
+    while input.next_line(&mut line)?.is_some() {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        let answered = answer::line(router, options, knots, &line);
+        serde_json::to_writer(&mut *out, &answered).map_err(|e| Error::Write(e.into()))?;
+        out.write_all(b"\n").map_err(Error::Write)?;
+    }
+    Ok(())
+}
+
+fn build_network(args: &BuildArgs) -> Result<()> {
+    let passages = match &args.passages {
+        Some(path) => {
+            let bytes = Input::open(path)?.read_all(PASSAGES_BYTES_MAX)?;
+            String::from_utf8(bytes).map_err(|e| Error::Passages(format!("{}: {e}", path.display())))?
+        }
+        None => build::PASSAGES.to_owned(),
+    };
+    let recipe = Recipe {
+        land: args.land.clone(),
+        tolerance: Tolerance { km: args.tolerance, polar_km: args.polar_tolerance, clear_km: CLEAR_KM },
+        passages,
+        slack: args.slack,
+    };
+    let contents = build::build(&recipe, &mut |line| eprintln!("{line}"))?;
+    let bytes = file::write(&contents, file::SMALL)?;
+    file::read(&bytes)?; // what cannot be read back is not written
+    std::fs::write(&args.out, &bytes).map_err(|source| Error::WriteFile { path: args.out.clone(), source })?;
+    eprintln!("{}: {} bytes", args.out.display(), bytes.len());
+    Ok(())
+}
+
+/// Fails if an aim is missed, after the whole report.
+fn run_check(args: &CheckArgs) -> Result<ExitCode> {
+    let router = Router::new(network(&args.network)?, CACHE_BYTES);
+    let report = check::check(&router, &args.data, &mut |line| eprintln!("{line}"))?;
+    print!("{}", report.text);
+    for aim in &report.missed {
+        println!("missed: {aim}");
+    }
+    Ok(if report.missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
