@@ -18,9 +18,7 @@ pub struct Input {
 
 impl std::fmt::Debug for Input {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Input")
-            .field("path", &self.path)
-            .finish_non_exhaustive()
+        f.debug_struct("Input").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
@@ -36,26 +34,18 @@ pub enum Line {
 impl Input {
     /// Opens `path`; `-` is standard input.
     pub fn open(path: &Path) -> Result<Self> {
-        let failed = |source| Error::Read {
-            path: path.to_owned(),
-            source,
-        };
+        let failed = |source| Error::Read { path: path.to_owned(), source };
         let reader: Box<dyn BufRead> = if path.as_os_str() == "-" {
             Box::new(BufReader::new(io::stdin()))
         } else {
             let file = File::open(path).map_err(failed)?;
             if path.extension().is_some_and(|e| e == "zst") {
-                Box::new(BufReader::new(
-                    zstd::stream::read::Decoder::new(file).map_err(failed)?,
-                ))
+                Box::new(BufReader::new(zstd::stream::read::Decoder::new(file).map_err(failed)?))
             } else {
                 Box::new(BufReader::new(file))
             }
         };
-        Ok(Self {
-            path: path.to_owned(),
-            reader,
-        })
+        Ok(Self { path: path.to_owned(), reader })
     }
 
     /// Where it comes from, for messages.
@@ -66,28 +56,16 @@ impl Input {
 
     /// Reads the next line into `line`; `None` at the end.
     pub fn next_line(&mut self, line: &mut Vec<u8>) -> Result<Option<Line>> {
-        read_line(&mut self.reader, line).map_err(|source| Error::Read {
-            path: self.path.clone(),
-            source,
-        })
+        read_line(&mut self.reader, line).map_err(|source| Error::Read { path: self.path.clone(), source })
     }
 
     /// Reads all that is left, at most `bytes_max`.
     pub fn read_all(mut self, bytes_max: u64) -> Result<Vec<u8>> {
-        let failed = |source| Error::Read {
-            path: self.path.clone(),
-            source,
-        };
+        let failed = |source| Error::Read { path: self.path.clone(), source };
         let mut bytes = Vec::new();
-        self.reader
-            .by_ref()
-            .take(bytes_max + 1)
-            .read_to_end(&mut bytes)
-            .map_err(failed)?;
+        self.reader.by_ref().take(bytes_max + 1).read_to_end(&mut bytes).map_err(failed)?;
         if bytes.len() as u64 > bytes_max {
-            return Err(failed(io::Error::other(format!(
-                "longer than {bytes_max} bytes"
-            ))));
+            return Err(failed(io::Error::other(format!("longer than {bytes_max} bytes"))));
         }
         Ok(bytes)
     }
@@ -135,10 +113,7 @@ mod tests {
         let mut line = Vec::new();
         assert_eq!(read_line(&mut reader, &mut line).unwrap(), Some(Line::Cut));
         assert_eq!(line.len(), LINE_BYTES_MAX);
-        assert_eq!(
-            read_line(&mut reader, &mut line).unwrap(),
-            Some(Line::Whole)
-        );
+        assert_eq!(read_line(&mut reader, &mut line).unwrap(), Some(Line::Whole));
         assert_eq!(line, b"next");
     }
 }

@@ -1,1 +1,29 @@
-//! TBD
+//! Segments as they lie in files: batches, segment headers and footers, topic directories, checkpoints, the manifest, and the
+//! readers over them; and the plans by which history is to be split into subtree stores. No clock, no socket, no thread; files only through
+//! `arioso-disk`.
+
+pub mod batch;
+pub mod checkpoint;
+pub mod control;
+pub mod cursors;
+pub mod directory;
+pub mod error;
+pub mod head;
+pub mod identity;
+pub mod inspect;
+pub mod manifest;
+pub mod part;
+pub mod places;
+pub mod plan;
+pub mod publishers;
+pub mod segment;
+pub mod voids;
+
+pub use batch::{BadBatch, BatchHeader, BatchParts, Name, NamesBuilder, NamesPart, Place};
+pub use error::{Damage, Error, Result};
+pub use head::BadPart;
+
+#[cfg(test)]
+mod fixture_tests;
+#[cfg(test)]
+mod parser_tests;

@@ -68,40 +68,15 @@ pub struct Assembler {
 impl Assembler {
     /// Takes the sentence of `line`; gives the message it completes, and puts what it made the
     /// assembler give up into `given_up`.
-    pub fn take(
-        &mut self,
-        line: u64,
-        sentence: &Sentence<'_>,
-        given_up: &mut Vec<Incomplete>,
-    ) -> Option<Whole> {
+    pub fn take(&mut self, line: u64, sentence: &Sentence<'_>, given_up: &mut Vec<Incomplete>) -> Option<Whole> {
         if sentence.parts == 1 {
             let bits = Bits::unarmour(sentence.payload, sentence.fill_bits);
-            return Some(Whole {
-                lines: vec![line],
-                bits,
-            });
+            return Some(Whole { lines: vec![line], bits });
         }
-        let Sentence {
-            talker,
-            kind,
-            parts,
-            group,
-            channel,
-            ..
-        } = *sentence;
-        let key = Key {
-            talker,
-            kind,
-            parts,
-            group,
-            channel,
-        };
-        let part = Part {
-            part: sentence.part,
-            line,
-            payload: sentence.payload.to_vec(),
-            fill_bits: sentence.fill_bits,
-        };
+        let Sentence { talker, kind, parts, group, channel, .. } = *sentence;
+        let key = Key { talker, kind, parts, group, channel };
+        let part =
+            Part { part: sentence.part, line, payload: sentence.payload.to_vec(), fill_bits: sentence.fill_bits };
         let at = self.groups.iter().position(|g| g.key == key);
         let at = match at {
             Some(at) if self.groups[at].have.iter().any(|p| p.part == part.part) => {
@@ -111,11 +86,7 @@ impl Assembler {
             at => at,
         };
         let Some(at) = at else {
-            self.groups.push(Group {
-                key,
-                first_line: line,
-                have: vec![part],
-            });
+            self.groups.push(Group { key, first_line: line, have: vec![part] });
             if self.groups.len() > GROUPS_MAX {
                 given_up.push(self.groups.remove(0).into());
             }
@@ -128,11 +99,7 @@ impl Assembler {
 
     /// Gives up what is too old at `line`.
     pub fn expire(&mut self, line: u64, given_up: &mut Vec<Incomplete>) {
-        while self
-            .groups
-            .first()
-            .is_some_and(|g| g.first_line + GROUP_AGE_LINES_MAX < line)
-        {
+        while self.groups.first().is_some_and(|g| g.first_line + GROUP_AGE_LINES_MAX < line) {
             given_up.push(self.groups.remove(0).into());
         }
     }
@@ -145,10 +112,7 @@ impl Assembler {
     /// The line that the oldest incomplete record could still have: records up to there may leave.
     #[must_use]
     pub fn earliest_open_line(&self) -> Option<u64> {
-        self.groups
-            .iter()
-            .filter_map(|g| g.have.last().map(|p| p.line))
-            .min()
+        self.groups.iter().filter_map(|g| g.have.last().map(|p| p.line)).min()
     }
 }
 
@@ -167,16 +131,9 @@ impl From<Group> for Whole {
         let lines = group.have.iter().map(|p| p.line).collect();
         group.have.sort_by_key(|p| p.part);
         debug_assert!(group.have.len() <= usize::from(PARTS_MAX));
-        let payload: Vec<u8> = group
-            .have
-            .iter()
-            .flat_map(|p| p.payload.iter().copied())
-            .collect();
+        let payload: Vec<u8> = group.have.iter().flat_map(|p| p.payload.iter().copied()).collect();
         let fill_bits = group.have.last().map_or(0, |p| p.fill_bits);
-        Self {
-            lines,
-            bits: Bits::unarmour(&payload, fill_bits),
-        }
+        Self { lines, bits: Bits::unarmour(&payload, fill_bits) }
     }
 }
 
@@ -226,19 +183,8 @@ mod tests {
 
     #[test]
     fn a_part_that_comes_again_gives_the_group_up_and_begins_a_new_one() {
-        let (whole, given_up) = run(&[
-            sentence(2, 1, 1, b"A"),
-            sentence(2, 1, 1, b"B"),
-            sentence(2, 2, 1, b"C"),
-        ]);
-        assert_eq!(
-            given_up,
-            [Incomplete {
-                lines: vec![1],
-                parts: 2,
-                have: vec![1]
-            }]
-        );
+        let (whole, given_up) = run(&[sentence(2, 1, 1, b"A"), sentence(2, 1, 1, b"B"), sentence(2, 2, 1, b"C")]);
+        assert_eq!(given_up, [Incomplete { lines: vec![1], parts: 2, have: vec![1] }]);
         assert_eq!(whole[0].lines, [2, 3]);
     }
 
@@ -248,10 +194,7 @@ mod tests {
         let mut given_up = Vec::new();
         let talkers = (0..=u8::MAX).flat_map(|a| [[a, b'x'], [a, b'y']]);
         for (line, talker) in (1..).zip(talkers) {
-            let one = Sentence {
-                talker,
-                ..sentence(2, 1, 1, b"A")
-            };
+            let one = Sentence { talker, ..sentence(2, 1, 1, b"A") };
             assert!(assembler.take(line, &one, &mut given_up).is_none());
         }
         assert_eq!(assembler.groups.len(), GROUPS_MAX);

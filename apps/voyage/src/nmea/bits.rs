@@ -14,10 +14,7 @@ impl Bits {
     /// Takes the armour off `payload`, which holds armour characters only.
     #[must_use]
     pub fn unarmour(payload: &[u8], fill_bits: u8) -> Self {
-        let mut bits = Self {
-            bytes: Vec::with_capacity(payload.len() * 6 / 8 + 1),
-            len: 0,
-        };
+        let mut bits = Self { bytes: Vec::with_capacity(payload.len() * 6 / 8 + 1), len: 0 };
         for character in payload {
             bits.push(unarmour(*character), 6);
         }
@@ -73,22 +70,16 @@ impl Bits {
         assert!(width < 64);
         let present = (at + width).min(self.len).saturating_sub(at);
         let value = self.unsigned(at, width).cast_signed();
-        if present > 0 && value >> (present - 1) & 1 == 1 {
-            value - (1 << present)
-        } else {
-            value
-        }
+        if present > 0 && value >> (present - 1) & 1 == 1 { value - (1 << present) } else { value }
     }
 
     /// Six-bit text without what pads it at its end.
     #[must_use]
     pub fn text(&self, at: usize, width: usize) -> String {
-        let characters = (at..at + width)
-            .step_by(6)
-            .map(|i| match self.unsigned(i, 6) as u8 {
-                letter @ 0..32 => (letter + 64) as char,
-                other => other as char,
-            });
+        let characters = (at..at + width).step_by(6).map(|i| match self.unsigned(i, 6) as u8 {
+            letter @ 0..32 => (letter + 64) as char,
+            other => other as char,
+        });
         let text: String = characters.collect();
         text.trim_end_matches('@').trim_matches(' ').to_owned()
     }
@@ -106,11 +97,7 @@ impl Bits {
 
 fn unarmour(character: u8) -> u8 {
     let value = character.wrapping_sub(b'0');
-    if value > 40 {
-        value.wrapping_sub(8) & 63
-    } else {
-        value
-    }
+    if value > 40 { value.wrapping_sub(8) & 63 } else { value }
 }
 
 #[cfg(test)]
@@ -130,10 +117,7 @@ mod tests {
     #[test]
     fn text_ends_before_its_padding() {
         // A, B, @, C, space, @ in six bits each
-        let bits = Bits {
-            bytes: vec![0b0000_0100, 0b0010_0000, 0b0000_0011, 0b1000_0000, 0],
-            len: 36,
-        };
+        let bits = Bits { bytes: vec![0b0000_0100, 0b0010_0000, 0b0000_0011, 0b1000_0000, 0], len: 36 };
         assert_eq!(bits.text(0, 36), "AB@C");
     }
 

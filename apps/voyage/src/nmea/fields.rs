@@ -207,12 +207,7 @@ const ACKNOWLEDGE: &[Field] = &[
     uint("mmsiseq4", 2),
 ];
 const BROADCAST: &[Field] = &[spare(2), uint("dac", 10), uint("fid", 6), data("data", 952)];
-const TARGETS: &[Field] = &[
-    spare(2),
-    uint("dac", 10),
-    uint("fid", 6),
-    data("target_data", 840),
-];
+const TARGETS: &[Field] = &[spare(2), uint("dac", 10), uint("fid", 6), data("target_data", 840)];
 const WEATHER_OLD: &[Field] = &[
     spare(2),
     uint("dac", 10),
@@ -329,13 +324,8 @@ const AIRCRAFT: &[Field] = &[
     uint("radio", 20),
 ];
 const TIME_INQUIRY: &[Field] = &[spare(2), uint("dest_mmsi", 30), spare(2)];
-const ADDRESSED_TEXT: &[Field] = &[
-    uint("seqno", 2),
-    uint("dest_mmsi", 30),
-    flag("retransmit"),
-    spare(1),
-    text("text", 936),
-];
+const ADDRESSED_TEXT: &[Field] =
+    &[uint("seqno", 2), uint("dest_mmsi", 30), flag("retransmit"), spare(1), text("text", 936)];
 const BROADCAST_TEXT: &[Field] = &[spare(2), text("text", 968)];
 const INTERROGATION: &[Field] = &[
     spare(2),
@@ -351,13 +341,7 @@ const INTERROGATION: &[Field] = &[
     uint("offset2_1", 12),
     spare(2),
 ];
-const ASSIGN_ONE: &[Field] = &[
-    spare(2),
-    uint("mmsi1", 30),
-    uint("offset1", 12),
-    uint("increment1", 10),
-    spare(4),
-];
+const ASSIGN_ONE: &[Field] = &[spare(2), uint("mmsi1", 30), uint("offset1", 12), uint("increment1", 10), spare(4)];
 const ASSIGN_TWO: &[Field] = &[
     spare(2),
     uint("mmsi1", 30),
@@ -539,27 +523,11 @@ const POSITION_FAR: &[Field] = &[
 const SLOT: [[&[Field]; 2]; 2] = [
     [
         &[flag("addressed"), flag("structured"), data("data", 128)],
-        &[
-            flag("addressed"),
-            flag("structured"),
-            uint("app_id", 16),
-            data("data", 112),
-        ],
+        &[flag("addressed"), flag("structured"), uint("app_id", 16), data("data", 112)],
     ],
     [
-        &[
-            flag("addressed"),
-            flag("structured"),
-            uint("dest_mmsi", 30),
-            data("data", 98),
-        ],
-        &[
-            flag("addressed"),
-            flag("structured"),
-            uint("dest_mmsi", 30),
-            uint("app_id", 16),
-            data("data", 82),
-        ],
+        &[flag("addressed"), flag("structured"), uint("dest_mmsi", 30), data("data", 98)],
+        &[flag("addressed"), flag("structured"), uint("dest_mmsi", 30), uint("app_id", 16), data("data", 82)],
     ],
 ];
 // The decoder whose values are expected reads an application id in every addressed message of type 26,
@@ -574,19 +542,8 @@ const SLOTS_ADDRESSED: &[Field] = &[
 ];
 const SLOTS: [[&[Field]; 2]; 2] = [
     [
-        &[
-            flag("addressed"),
-            flag("structured"),
-            data("data", 1004),
-            uint("radio", 20),
-        ],
-        &[
-            flag("addressed"),
-            flag("structured"),
-            uint("app_id", 16),
-            data("data", 988),
-            uint("radio", 20),
-        ],
+        &[flag("addressed"), flag("structured"), data("data", 1004), uint("radio", 20)],
+        &[flag("addressed"), flag("structured"), uint("app_id", 16), data("data", 988), uint("radio", 20)],
     ],
     [SLOTS_ADDRESSED, SLOTS_ADDRESSED],
 ];
@@ -656,28 +613,8 @@ mod tests {
 
     #[test]
     fn ship_types_without_a_meaning_become_the_reserved_or_the_undefined_code() {
-        let rows = [
-            (0, 0),
-            (19, 0),
-            (24, 24),
-            (27, 25),
-            (38, 0),
-            (39, 0),
-            (46, 45),
-            (49, 49),
-            (57, 56),
-        ];
-        let more = [
-            (59, 59),
-            (60, 60),
-            (68, 65),
-            (77, 75),
-            (80, 80),
-            (98, 95),
-            (99, 99),
-            (100, 0),
-            (255, 0),
-        ];
+        let rows = [(0, 0), (19, 0), (24, 24), (27, 25), (38, 0), (39, 0), (46, 45), (49, 49), (57, 56)];
+        let more = [(59, 59), (60, 60), (68, 65), (77, 75), (80, 80), (98, 95), (99, 99), (100, 0), (255, 0)];
         for (code, want) in rows.into_iter().chain(more) {
             assert_eq!(ship_type(code), want, "ship type {code}");
         }

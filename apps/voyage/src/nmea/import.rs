@@ -64,26 +64,15 @@ impl Counts {
 
 impl std::fmt::Display for Counts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self {
-            lines,
-            sentences,
-            messages,
-            ..
-        } = self;
-        write!(
-            f,
-            "{lines} lines, {sentences} AIS sentences, {messages} messages"
-        )?;
+        let Self { lines, sentences, messages, .. } = self;
+        write!(f, "{lines} lines, {sentences} AIS sentences, {messages} messages")?;
         let rejected = [
             (self.malformed, "malformed"),
             (self.bad_checksum, "with a bad checksum"),
             (self.incomplete, "incomplete"),
             (self.undecodable, "undecodable"),
         ];
-        rejected
-            .iter()
-            .filter(|(n, _)| *n > 0)
-            .try_for_each(|(n, what)| write!(f, ", {n} {what}"))
+        rejected.iter().filter(|(n, _)| *n > 0).try_for_each(|(n, what)| write!(f, ", {n} {what}"))
     }
 }
 
@@ -112,10 +101,7 @@ impl Decoder {
     pub fn finish(mut self, sink: &mut dyn Sink) -> Result<Counts> {
         self.assembler.finish(&mut self.given_up);
         self.release(sink)?;
-        assert!(
-            self.waiting.is_empty(),
-            "no record waits when no group is open"
-        );
+        assert!(self.waiting.is_empty(), "no record waits when no group is open");
         Ok(self.counts)
     }
 
@@ -137,16 +123,10 @@ impl Decoder {
                     Ok(message) => Outcome::Message(heard, message),
                     Err(why) => Outcome::Undecodable(heard, why),
                 };
-                return self.put(Record {
-                    lines: whole.lines,
-                    outcome,
-                });
+                return self.put(Record { lines: whole.lines, outcome });
             }
         };
-        self.put(Record {
-            lines: vec![line],
-            outcome,
-        });
+        self.put(Record { lines: vec![line], outcome });
     }
 
     fn put(&mut self, record: Record) {
@@ -157,10 +137,7 @@ impl Decoder {
 
     fn release(&mut self, sink: &mut dyn Sink) -> Result<()> {
         for Incomplete { lines, parts, have } in std::mem::take(&mut self.given_up) {
-            self.put(Record {
-                lines,
-                outcome: Outcome::Incomplete { parts, have },
-            });
+            self.put(Record { lines, outcome: Outcome::Incomplete { parts, have } });
         }
         let open = self.assembler.earliest_open_line().unwrap_or(u64::MAX);
         while let Some(first) = self.waiting.first_entry().filter(|e| *e.key() < open) {

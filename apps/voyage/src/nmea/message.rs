@@ -97,10 +97,7 @@ impl Message {
     /// The value of a field, if the message type has it.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.fields
-            .iter()
-            .find(|(n, _)| *n == name)
-            .map(|(_, value)| value)
+        self.fields.iter().find(|(n, _)| *n == name).map(|(_, value)| value)
     }
 
     /// The sender's number.
@@ -117,9 +114,7 @@ impl Message {
     #[must_use]
     pub fn position(&self) -> Option<(f64, f64)> {
         match (self.get("lon")?, self.get("lat")?) {
-            (Value::Float(lon), Value::Float(lat)) if lon.abs() <= 180.0 && lat.abs() <= 90.0 => {
-                Some((*lon, *lat))
-            }
+            (Value::Float(lon), Value::Float(lat)) if lon.abs() <= 180.0 && lat.abs() <= 90.0 => Some((*lon, *lat)),
             _ => None,
         }
     }
@@ -157,10 +152,7 @@ fn degrees(value: i64, unit: i64) -> f64 {
 fn turn(value: i64) -> f64 {
     match value {
         0 | 127 | -127 | -128 => value as f64,
-        _ => (value as f64 / 4.733)
-            .powi(2)
-            .round()
-            .copysign(value as f64),
+        _ => (value as f64 / 4.733).powi(2).round().copysign(value as f64),
     }
 }
 
@@ -181,10 +173,7 @@ mod tests {
 
     #[test]
     fn a_position_that_is_not_available_is_none() {
-        let message = Message {
-            msg_type: 1,
-            fields: vec![("lon", Value::Float(181.0)), ("lat", Value::Float(91.0))],
-        };
+        let message = Message { msg_type: 1, fields: vec![("lon", Value::Float(181.0)), ("lat", Value::Float(91.0))] };
         assert_eq!(message.position(), None);
     }
 
@@ -199,10 +188,7 @@ mod tests {
     fn types_and_parts_that_are_not_defined_are_undecodable() {
         let why = |payload: &[u8]| Message::decode(&Bits::unarmour(payload, 0)).unwrap_err();
         assert_eq!(why(b""), Undecodable::MissingPayload);
-        assert_eq!(
-            why(b"L4pWHb?P03rwO<F:RQOnROw<25bd"),
-            Undecodable::UnknownMessage
-        );
+        assert_eq!(why(b"L4pWHb?P03rwO<F:RQOnROw<25bd"), Undecodable::UnknownMessage);
         assert_eq!(why(b"H00000>0"), Undecodable::UnknownPartNo);
     }
 

@@ -94,11 +94,8 @@ pub fn find(line: &[u8]) -> Option<&[u8]> {
     }
     let starts = |at: usize| {
         let head = line.get(at..at + 7)?;
-        let talker_fits = head[1..3]
-            .iter()
-            .all(|b| b.is_ascii_graphic() && *b != b',');
-        (head[0] == b'!' && talker_fits && matches!(&head[3..7], b"VDM," | b"VDO,"))
-            .then_some(&line[at..])
+        let talker_fits = head[1..3].iter().all(|b| b.is_ascii_graphic() && *b != b',');
+        (head[0] == b'!' && talker_fits && matches!(&head[3..7], b"VDM," | b"VDO,")).then_some(&line[at..])
     };
     (0..line.len()).find_map(starts)
 }
@@ -106,10 +103,7 @@ pub fn find(line: &[u8]) -> Option<&[u8]> {
 /// Reads a sentence that [`find`] has found.
 pub fn parse(sentence: &[u8]) -> Result<Sentence<'_>, Reject> {
     let body = sentence.get(1..).ok_or(Reject::Malformed)?;
-    let star = body
-        .iter()
-        .position(|b| *b == b'*')
-        .ok_or(Reject::Malformed)?;
+    let star = body.iter().position(|b| *b == b'*').ok_or(Reject::Malformed)?;
     let (body, after) = (&body[..star], &body[star + 1..]);
     let checksum = match after {
         [high, low, ..] => hex(*high).zip(hex(*low)).map(|(high, low)| high << 4 | low),
@@ -146,22 +140,11 @@ pub fn parse(sentence: &[u8]) -> Result<Sentence<'_>, Reject> {
     if body.iter().fold(0, |sum, b| sum ^ b) != checksum {
         return Err(Reject::BadChecksum);
     }
-    Ok(Sentence {
-        talker: [tag[0], tag[1]],
-        kind,
-        parts,
-        part,
-        group,
-        channel,
-        payload,
-        fill_bits,
-    })
+    Ok(Sentence { talker: [tag[0], tag[1]], kind, parts, part, group, channel, payload, fill_bits })
 }
 
 fn hex(byte: u8) -> Option<u8> {
-    (byte as char)
-        .to_digit(16)
-        .and_then(|d| u8::try_from(d).ok())
+    (byte as char).to_digit(16).and_then(|d| u8::try_from(d).ok())
 }
 
 fn digit(field: &[u8]) -> Option<u8> {
@@ -191,10 +174,7 @@ mod tests {
         line.extend_from_slice(GOOD);
         line.extend_from_slice(b",r003669945,1241544035");
         let got = read(&line).unwrap().unwrap();
-        assert_eq!(
-            (got.talker, got.kind, got.channel),
-            (*b"AI", Kind::Others, Channel::Named(b'A'))
-        );
+        assert_eq!((got.talker, got.kind, got.channel), (*b"AI", Kind::Others, Channel::Named(b'A')));
         assert_eq!(got.payload, b"13HOI:0P0000VOHLCnHQKwvL05Ip");
     }
 
@@ -240,11 +220,7 @@ mod tests {
                 "one checksum digit" => format!("!{body}*7"),
                 _ => format!("!{body}*{sum:02X}"),
             };
-            assert_eq!(
-                read(line.as_bytes()),
-                Some(Err(Reject::Malformed)),
-                "{what}: {line}"
-            );
+            assert_eq!(read(line.as_bytes()), Some(Err(Reject::Malformed)), "{what}: {line}");
         }
     }
 }

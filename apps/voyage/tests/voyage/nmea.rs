@@ -32,10 +32,7 @@ fn decode<'a>(lines: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Record>, Counts
 
 fn statuses(text: &str) -> Vec<(Vec<u64>, &'static str)> {
     let (records, _) = decode(text.lines().map(str::as_bytes));
-    records
-        .into_iter()
-        .map(|r| (r.lines, r.outcome.status()))
-        .collect()
+    records.into_iter().map(|r| (r.lines, r.outcome.status())).collect()
 }
 
 #[test]
@@ -44,15 +41,9 @@ fn every_recording_decodes_to_the_expected_records() {
         return;
     };
     let mut files = 0;
-    let mut names: Vec<_> = std::fs::read_dir(dir)
-        .unwrap()
-        .map(|e| e.unwrap().path())
-        .collect();
+    let mut names: Vec<_> = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
     names.sort();
-    for nmea in names
-        .iter()
-        .filter(|p| p.extension().is_some_and(|e| e == "nmea"))
-    {
+    for nmea in names.iter().filter(|p| p.extension().is_some_and(|e| e == "nmea")) {
         let mut got = JsonLines(Vec::new());
         arioso_voyage::nmea::import(Input::open(nmea).unwrap(), &mut got).unwrap();
         let got = String::from_utf8(got.0).unwrap();
@@ -69,12 +60,7 @@ fn compare(file: &Path, got: &str, want: &str) {
     for (at, (got, want)) in got.lines().zip(want.lines()).enumerate() {
         assert_eq!(got, want, "{} record {}", file.display(), at + 1);
     }
-    assert_eq!(
-        got.lines().count(),
-        want.lines().count(),
-        "{}",
-        file.display()
-    );
+    assert_eq!(got.lines().count(), want.lines().count(), "{}", file.display());
 }
 
 const PART_1: &str = "!BSVDM,2,1,3,A,58IIrt025jfSUKW;;:0l4E9<f18E<tiE@F22220P3iVUO6oS0>4kmE28,0*70";
@@ -85,22 +71,14 @@ const SINGLE: &str = "!AIVDM,1,1,,A,13HOI:0P0000VOHLCnHQKwvL05Ip,0*23";
 fn a_bad_line_between_the_parts_of_a_message_harms_nothing_else() {
     let broken = SINGLE.replace("*23", "*24");
     let text = format!("{PART_1}\n{broken}\n!AIVDM,1,1\n\u{1}\u{ff}\n{PART_2}\n{SINGLE}\n");
-    let want = [
-        (vec![2], "bad_checksum"),
-        (vec![3], "malformed"),
-        (vec![1, 5], "ok"),
-        (vec![6], "ok"),
-    ];
+    let want = [(vec![2], "bad_checksum"), (vec![3], "malformed"), (vec![1, 5], "ok"), (vec![6], "ok")];
     assert_eq!(statuses(&text), want);
 }
 
 #[test]
 fn an_incomplete_message_is_told_in_its_place_among_the_others() {
     let text = format!("{SINGLE}\n{PART_2}\n{SINGLE}\n");
-    assert_eq!(
-        statuses(&text),
-        [(vec![1], "ok"), (vec![2], "incomplete"), (vec![3], "ok")]
-    );
+    assert_eq!(statuses(&text), [(vec![1], "ok"), (vec![2], "incomplete"), (vec![3], "ok")]);
 }
 
 #[test]
@@ -114,33 +92,22 @@ fn mutated() -> impl Strategy<Value = Vec<u8>> {
         Just(PART_1.as_bytes().to_vec()),
         Just(PART_2.as_bytes().to_vec()),
         Just(SINGLE.as_bytes().to_vec()),
-        Just(
-            b"\\g:1-2-27300*5F\\!SAVDM,2,1,2,B,55Mw@A7J1adAL@?;7WPl58F0U<h4pB222222220t1P,0*26"
-                .to_vec()
-        ),
+        Just(b"\\g:1-2-27300*5F\\!SAVDM,2,1,2,B,55Mw@A7J1adAL@?;7WPl58F0U<h4pB222222220t1P,0*26".to_vec()),
         proptest::collection::vec(any::<u8>(), 0..100),
         // any payload in a sentence with a right checksum reaches the message decoder
-        (
-            1..=3u8,
-            1..=3u8,
-            proptest::collection::vec(any::<u8>(), 0..120),
-            0..8u8
-        )
-            .prop_map(|(parts, part, payload, fill)| {
+        (1..=3u8, 1..=3u8, proptest::collection::vec(any::<u8>(), 0..120), 0..8u8).prop_map(
+            |(parts, part, payload, fill)| {
                 let armour = payload.iter().map(|b| match b % 64 {
                     low @ 0..40 => (b'0' + low) as char,
                     high => (b'8' + high) as char,
                 });
-                let body = format!(
-                    "AIVDM,{parts},{part},1,B,{},{fill}",
-                    armour.collect::<String>()
-                );
+                let body = format!("AIVDM,{parts},{part},1,B,{},{fill}", armour.collect::<String>());
                 let sum = body.bytes().fold(0, |sum, b| sum ^ b);
                 format!("!{body}*{sum:02X}").into_bytes()
-            }),
+            }
+        ),
     ];
-    let edits =
-        proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..4u8), 0..4);
+    let edits = proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..4u8), 0..4);
     (line, edits).prop_map(|(mut line, edits)| {
         for (at, byte, what) in edits {
             let at = at.index(line.len() + 1);

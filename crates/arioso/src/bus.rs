@@ -1,0 +1,247 @@
+//! One bus, embedded or connected.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arioso_client::{Client, Options, Route, Subscribe};
+use arioso_journal::local::Recovered;
+use arioso_server::metrics::COUNTERS;
+use arioso_server::serving;
+use arioso_server::settings::Settings;
+use arioso_wire::{Begin, StatusRow};
+use parking_lot::Mutex;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::blocking::{Publisher, PublisherInfo, Subscription, TopicInfo};
+use crate::error::Result;
+use crate::{Ack, Message};
+
+/// Bytes on their way between client and engine inside the process.
+const PIPE_BYTES: usize = 1 << 20;
+/// Rows of one page of a listing.
+const PAGE_ROWS: u32 = 10_000;
+
+/// An ordered, durable message bus, inside this process or on a server. Any number of threads may use it.
+///
+/// Calls block and are not to be made from asynchronous tasks; those use [`Bus::client`].
+pub struct Bus {
+    runtime: Arc<Runtime>,
+    client: Option<Client>,
+    server: Mutex<Option<Arc<serving::Bus>>>,
+    /// Publishes what [`Bus::publish`] is given.
+    anonymous: Mutex<Option<Arc<Publisher>>>,
+}
+
+impl std::fmt::Debug for Bus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bus").field("embedded", &self.server.lock().is_some()).finish_non_exhaustive()
+    }
+}
+
+fn runtime() -> Result<Arc<Runtime>> {
+    Ok(Arc::new(Builder::new_multi_thread().worker_threads(2).thread_name("arioso").enable_all().build()?))
+}
+
+impl Bus {
+    /// Opens the bus in a directory, which is made if missing, inside this process. Blocks while it replays what was not
+    /// sealed. Another process that has it open is an error.
+    pub fn open(dir: impl AsRef<Path>) -> Result<Bus> {
+        Bus::open_with(Settings { data: dir.as_ref().to_path_buf(), ..Settings::default() })
+    }
+
+    /// As [`Bus::open`], with settings; the addresses among them are not listened on.
+    pub fn open_with(settings: Settings) -> Result<Bus> {
+        let runtime = runtime()?;
+        let server = Arc::new(serving::Bus::open(settings)?);
+        let (bus, handle) = (Arc::downgrade(&server), runtime.handle().clone());
+        let route = Route::pipe(move || {
+            let bus = bus.upgrade().ok_or_else(|| std::io::Error::other("the bus is closed"))?;
+            let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
+            handle.spawn(bus.serve(theirs));
+            Ok(ours)
+        });
+        let options = Options { name: "embedded".into(), ..Options::default() };
+        let client = runtime.block_on(Client::connect_by(route, options))?;
+        Ok(Bus { runtime, client: Some(client), server: Mutex::new(Some(server)), anonymous: Mutex::new(None) })
+    }
+
+    /// Connects to a server, `host:port`; gives up after 5 s.
+    pub fn connect(address: &str) -> Result<Bus> {
+        Bus::connect_with(address, Options::default())
+    }
+
+    /// As [`Bus::connect`], with options.
+    pub fn connect_with(address: &str, options: Options) -> Result<Bus> {
+        let runtime = runtime()?;
+        let client = runtime.block_on(Client::connect(address, options))?;
+        Ok(Bus { runtime, client: Some(client), server: Mutex::new(None), anonymous: Mutex::new(None) })
+    }
+
+    /// The same bus for asynchronous code.
+    pub fn client(&self) -> &Client {
+        self.client.as_ref().expect("taken only when the bus is closed")
+    }
+
+    /// What the start of an embedded bus found; `None` for a connected one.
+    pub fn recovered(&self) -> Option<Recovered> {
+        self.server.lock().as_ref().map(|server| server.recovered.clone())
+    }
+
+    /// Publishes one message and waits until it is durable. For many, [`Bus::publisher`] keeps them flowing.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let bus = arioso::Bus::open(dir.path())?;
+    /// let ack = bus.publish("a/b", b"hello")?;
+    /// assert!(ack.sequence.0 > 0);
+    /// # Ok::<(), arioso::Error>(())
+    /// ```
+    pub fn publish(&self, topic: &str, payload: &[u8]) -> Result<Ack> {
+        let publisher = {
+            let mut slot = self.anonymous.lock();
+            match &*slot {
+                Some(publisher) => Arc::clone(publisher),
+                None => Arc::clone(slot.insert(Arc::new(self.publisher(None)?))),
+            }
+        };
+        publisher.publish(topic, Message::new(payload))
+    }
+
+    /// Opens a publisher. A named one stores a retry once, over connections and restarts; an anonymous one keeps no state.
+    ///
+    /// ```
+    /// use arioso::{Bus, Message};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let bus = Bus::open(dir.path())?;
+    /// let sensor = bus.publisher(Some("sensor-7"))?;
+    /// let receipts: Vec<_> = (0..100)
+    ///     .map(|n: u32| sensor.send("sensors/7", Message::new(&n.to_le_bytes())))
+    ///     .collect::<arioso::Result<_>>()?;
+    /// for receipt in receipts {
+    ///     receipt.wait()?;
+    /// }
+    /// # Ok::<(), arioso::Error>(())
+    /// ```
+    pub fn publisher(&self, name: Option<&str>) -> Result<Publisher> {
+        let publisher = self.runtime.block_on(self.client().publisher(name))?;
+        Ok(Publisher::new(publisher, Arc::clone(&self.runtime)))
+    }
+
+    /// Opens a named publisher whose first message has this publisher sequence, by the caller's own count from 1: what it
+    /// published under a number before is answered with its original sequence, and not stored again.
+    ///
+    /// ```
+    /// use arioso::{Bus, Message};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let bus = Bus::open(dir.path())?;
+    /// let first = bus.publisher(Some("sensor-7"))?.publish("sensors/7", Message::new(b"21.5"))?;
+    /// let retried = bus.publisher_at("sensor-7", 1)?.publish("sensors/7", Message::new(b"21.5"))?;
+    /// assert_eq!(first.sequence, retried.sequence);
+    /// # Ok::<(), arioso::Error>(())
+    /// ```
+    pub fn publisher_at(&self, name: &str, first: u64) -> Result<Publisher> {
+        let publisher = self.runtime.block_on(self.client().publisher_at(name, first))?;
+        Ok(Publisher::new(publisher, Arc::clone(&self.runtime)))
+    }
+
+    /// Follows topics and subtrees from a place on. `until_end`: ends behind what was acknowledged when it began.
+    pub fn subscribe<'a>(
+        &self,
+        filters: impl IntoIterator<Item = &'a str>,
+        begin: Begin,
+        until_end: bool,
+    ) -> Result<Subscription> {
+        let mut subscribe = Subscribe::new(filters).from(begin);
+        subscribe.until_end = until_end;
+        self.subscribe_with(subscribe)
+    }
+
+    /// As [`Bus::subscribe`], with everything that can be said.
+    pub fn subscribe_with(&self, subscribe: Subscribe) -> Result<Subscription> {
+        let subscription = self.runtime.block_on(self.client().subscribe(subscribe))?;
+        Ok(Subscription::new(subscription, Arc::clone(&self.runtime)))
+    }
+
+    /// Calls `each` with every topic that matches and has messages, in the order in which they were first published. Takes
+    /// them page by page: memory is bounded however many there are.
+    pub fn topics(&self, filter: &str, mut each: impl FnMut(TopicInfo<'_>)) -> Result<()> {
+        let mut after = String::new();
+        loop {
+            let page = self.runtime.block_on(self.client().topics(filter, &after, PAGE_ROWS))?;
+            let mut last = None;
+            for row in page.iter() {
+                each(TopicInfo { topic: row.topic, messages: row.messages, bytes: row.bytes, last: row.last });
+                last = Some(row.topic.to_string());
+            }
+            match last.filter(|_| !page.is_last()) {
+                Some(last) => after = last,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Every named publisher, by name.
+    pub fn publishers(&self) -> Result<Vec<PublisherInfo>> {
+        let mut all = Vec::new();
+        let mut after = String::new();
+        loop {
+            let page = self.runtime.block_on(self.client().publishers(&after, PAGE_ROWS))?;
+            all.extend(page.iter().map(|row| PublisherInfo {
+                name: row.name.to_string(),
+                id: row.id,
+                epoch: row.epoch,
+                last: row.last_consumed,
+                last_used: row.last_used,
+            }));
+            match all.last().filter(|_| !page.is_last()) {
+                Some(last) => after.clone_from(&last.name),
+                None => return Ok(all),
+            }
+        }
+    }
+
+    /// Forgets a named publisher; what it published stays.
+    pub fn drop_publisher(&self, name: &str) -> Result<()> {
+        Ok(self.runtime.block_on(self.client().drop_publisher(name))?)
+    }
+
+    /// How the stream stands.
+    pub fn status(&self) -> Result<StatusRow> {
+        Ok(self.runtime.block_on(self.client().status())?)
+    }
+
+    /// What an embedded bus counts about itself, by the names that a server's `/metrics` has; `None` for a connected one.
+    pub fn counts(&self) -> Option<Vec<(&'static str, u64)>> {
+        let server = self.server.lock().clone()?;
+        let names = COUNTERS.iter().map(|(name, _, _)| *name);
+        Some(names.zip(server.node.counters.read()).collect())
+    }
+
+    /// Closes: what was published is answered; an embedded bus writes the mark of a clean stop.
+    pub fn close(mut self) -> Result<()> {
+        self.shut()
+    }
+
+    fn shut(&mut self) -> Result<()> {
+        *self.anonymous.lock() = None;
+        let Some(client) = self.client.take() else { return Ok(()) };
+        let closed = self.runtime.block_on(client.close());
+        let server = self.server.lock().take();
+        if let Some(server) = server.and_then(Arc::into_inner) {
+            server.close()?;
+        }
+        Ok(closed?)
+    }
+}
+
+impl Drop for Bus {
+    fn drop(&mut self) {
+        if self.client.is_none() || tokio::runtime::Handle::try_current().is_ok() {
+            // Closed already; or inside a runtime, where waiting is not allowed: the next start replays.
+            return;
+        }
+        if let Err(error) = self.shut() {
+            tracing::warn!("closing the bus: {error}");
+        }
+    }
+}

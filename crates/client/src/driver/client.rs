@@ -1,0 +1,303 @@
+//! The handle of a client: opens publishers and subscriptions, asks.
+
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+
+use arioso_stream::Sequence;
+use arioso_wire::{
+    Answer, Begin, CursorRows, ExplainRow, Filters, Kind, List, PublisherRows, Request, Rows, StatusRow, Text,
+    TopicRows, Welcome,
+};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::core::{PublisherEntry, Shared, SubscriptionEntry};
+use super::drive::drive;
+use super::publisher::Publisher;
+use super::route::Route;
+use super::subscription::Subscription;
+use crate::machine::{Connection, Subscribe, SubscriptionId};
+use crate::options::{Options, PAGE_ROWS_MAX};
+use crate::{Error, Result};
+
+/// A connection to a server, made again whenever it is cut. Clones share it; when the last handle is gone, it closes
+/// after everything published is answered.
+#[derive(Clone, Debug)]
+pub struct Client {
+    handle: Arc<Handle>,
+}
+
+/// Closes the client when nobody holds it any more.
+pub(crate) struct Handle {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Handle")
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let now = self.shared.now();
+        self.shared.with(|core| core.connection.close(now));
+    }
+}
+
+/// Ends a subscription nobody got to hold.
+struct ReleaseUnheld<'h>(&'h Handle, Option<SubscriptionId>);
+
+impl Drop for ReleaseUnheld<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.1 {
+            self.0.release(id);
+        }
+    }
+}
+
+impl Handle {
+    pub(crate) async fn request(&self, request: Request) -> Result<Vec<Answer>> {
+        let (done, wait) = oneshot::channel();
+        self.shared.with(|core| -> Result<()> {
+            let id = core.connection.request(request)?;
+            core.requests.insert(id, done);
+            Ok(())
+        })?;
+        wait.await.unwrap_or(Err(Error::Closed))
+    }
+
+    pub(crate) fn release(&self, id: SubscriptionId) {
+        self.shared.with(|core| {
+            core.subscriptions.remove(&id);
+            core.connection.unsubscribe(id);
+        });
+    }
+}
+
+impl Client {
+    /// Connects to a server, `host:port`. Tries until `connect_timeout`. To be called within a tokio runtime, which then
+    /// runs the client's task.
+    pub async fn connect(address: impl Into<String>, options: Options) -> Result<Client> {
+        Client::connect_by(Route::address(address), options).await
+    }
+
+    /// As [`Client::connect`], by any route.
+    pub async fn connect_by(route: Route, options: Options) -> Result<Client> {
+        let began = Instant::now();
+        let seed = options.seed.unwrap_or_else(|| {
+            let random = std::collections::hash_map::RandomState::new();
+            random.build_hasher().finish()
+        });
+        let dial_timeout = options.connect_timeout;
+        let connection = Connection::new(options, seed, began.elapsed())?;
+        let shared = Arc::new(Shared::new(connection, began));
+        let (up, wait_up) = oneshot::channel();
+        shared.with(|core| core.wait_up.push(up));
+        let handle = Arc::new(Handle { shared: shared.clone() });
+        tokio::spawn(drive(shared, route, dial_timeout));
+        wait_up.await.unwrap_or(Err(Error::Closed))?;
+        Ok(Client { handle })
+    }
+
+    /// What the server told when it welcomed the client last: the stream's id and name, its limits.
+    pub fn welcome(&self) -> Option<Welcome> {
+        self.handle.shared.with(|core| core.connection.welcome().cloned())
+    }
+
+    /// Whether there is a connection now.
+    pub fn is_up(&self) -> bool {
+        self.handle.shared.with(|core| core.connection.is_up())
+    }
+
+    /// Opens a publisher: a named one keeps its place over connections and processes, an anonymous one doesn't.
+    pub async fn publisher(&self, name: Option<&str>) -> Result<Publisher> {
+        self.publisher_at(name.unwrap_or(""), 0).await
+    }
+
+    /// Opens a named publisher whose first message has this publisher sequence, by the caller's own count. What was
+    /// published under a number before is answered with its original sequence.
+    pub async fn publisher_at(&self, name: &str, first: u64) -> Result<Publisher> {
+        let (done, wait) = oneshot::channel();
+        let publisher = self.handle.shared.with(|core| -> Result<Publisher> {
+            let id = core.connection.open_publisher(name, first)?;
+            let entry = PublisherEntry::opening(done);
+            let room = entry.room.clone();
+            core.publishers.insert(id, entry);
+            Ok(Publisher { handle: self.handle.clone(), id, room, open: true })
+        })?;
+        wait.await.unwrap_or(Err(Error::Closed))?;
+        Ok(publisher)
+    }
+
+    /// Subscribes.
+    pub async fn subscribe(&self, wanted: Subscribe) -> Result<Subscription> {
+        let (done, wait) = oneshot::channel();
+        let id = self.handle.shared.with(|core| -> Result<SubscriptionId> {
+            let id = core.connection.subscribe(wanted)?;
+            let entry = SubscriptionEntry { wait_open: Some(done), ..SubscriptionEntry::default() };
+            core.subscriptions.insert(id, entry);
+            Ok(id)
+        })?;
+        let mut unheld = ReleaseUnheld(&self.handle, Some(id));
+        let started = wait.await.unwrap_or(Err(Error::Closed))?;
+        unheld.1 = None;
+        Ok(Subscription { handle: self.handle.clone(), id, started })
+    }
+
+    /// A page of the topics that match, behind the topic `after`.
+    pub async fn topics(&self, filter: &str, after: &str, rows_max: u32) -> Result<Page<TopicRows>> {
+        let rows_max = rows_max.clamp(1, PAGE_ROWS_MAX);
+        let request = Request::Topics { filter: name("a filter", filter)?, after: name("a topic", after)?, rows_max };
+        self.page(request, rows_max, |rows| match rows {
+            Rows::Topics(rows) => Some(rows),
+            _ => None,
+        })
+        .await
+    }
+
+    /// A page of the named publishers, behind the name `after`.
+    pub async fn publishers(&self, after: &str, rows_max: u32) -> Result<Page<PublisherRows>> {
+        let rows_max = rows_max.clamp(1, PAGE_ROWS_MAX);
+        let after = name("a publisher's name", after)?;
+        let request = Request::Publishers { after, rows_max };
+        self.page(request, rows_max, |rows| match rows {
+            Rows::Publishers(rows) => Some(rows),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Forgets a publisher and its numbers.
+    pub async fn drop_publisher(&self, publisher: &str) -> Result<()> {
+        let name = name("a publisher's name", publisher)?;
+        self.handle.request(Request::DropPublisher { name }).await.map(|_| ())
+    }
+
+    /// What a subscription would read.
+    pub async fn explain(&self, begin: Begin, filters: impl IntoIterator<Item = &str>) -> Result<ExplainRow> {
+        let filters = filter_list(filters)?;
+        match self.one(Request::Explain { begin, filters }).await? {
+            Rows::Explain(row) => Ok(row),
+            _ => Err(Error::protocol("an answer of another kind")),
+        }
+    }
+
+    /// How the stream stands.
+    pub async fn status(&self) -> Result<StatusRow> {
+        match self.one(Request::Status).await? {
+            Rows::Status(row) => Ok(row),
+            _ => Err(Error::protocol("an answer of another kind")),
+        }
+    }
+
+    /// A page of the cursors, behind the name `after`.
+    pub async fn cursors(&self, after: &str, rows_max: u32) -> Result<Page<CursorRows>> {
+        let rows_max = rows_max.clamp(1, PAGE_ROWS_MAX);
+        let after = name("a cursor's name", after)?;
+        let request = Request::Cursors { after, rows_max };
+        self.page(request, rows_max, |rows| match rows {
+            Rows::Cursors(rows) => Some(rows),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Makes or moves a cursor.
+    pub async fn set_cursor(
+        &self,
+        cursor: &str,
+        next: Sequence,
+        filters: impl IntoIterator<Item = &str>,
+    ) -> Result<()> {
+        let request =
+            Request::SetCursor { name: name("a cursor's name", cursor)?, next, filters: filter_list(filters)? };
+        self.handle.request(request).await.map(|_| ())
+    }
+
+    /// Forgets a cursor.
+    pub async fn drop_cursor(&self, cursor: &str) -> Result<()> {
+        let name = name("a cursor's name", cursor)?;
+        self.handle.request(Request::DropCursor { name }).await.map(|_| ())
+    }
+
+    /// Closes: nothing more is taken, what was published is answered, goodbye is said.
+    pub async fn close(self) -> Result<()> {
+        let now = self.handle.shared.now();
+        let (done, wait) = oneshot::channel();
+        let over = self.handle.shared.with(|core| {
+            core.connection.close(now);
+            match core.connection.is_over() {
+                Some(error) => Some(error.clone()),
+                None => {
+                    core.wait_over.push(done);
+                    None
+                }
+            }
+        });
+        let over = match over {
+            Some(error) => error,
+            None => wait.await.unwrap_or(Error::Closed),
+        };
+        match over {
+            Error::Closed => Ok(()),
+            error => Err(error),
+        }
+    }
+
+    async fn page<K: Kind>(
+        &self,
+        request: Request,
+        rows_max: u32,
+        rows: impl Fn(Rows) -> Option<List<K>>,
+    ) -> Result<Page<K>> {
+        let answers = self.handle.request(request).await?;
+        let parts = answers.into_iter().filter_map(|answer| rows(answer.rows));
+        Ok(Page { parts: parts.collect(), rows_max: rows_max as usize })
+    }
+
+    async fn one(&self, request: Request) -> Result<Rows> {
+        let answer = self.handle.request(request).await?.pop();
+        answer.map(|answer| answer.rows).ok_or_else(|| Error::protocol("an answer without rows"))
+    }
+}
+
+fn name(what: &'static str, name: &str) -> Result<Text> {
+    crate::machine::check_length(what, name, 0, crate::NAME_BYTES_MAX)?;
+    Ok(name.into())
+}
+
+fn filter_list<'a>(filters: impl IntoIterator<Item = &'a str>) -> Result<List<Filters>> {
+    let filters = Subscribe::new(filters);
+    filters.check()?;
+    Ok(List::collect(filters.filters.iter().map(Text::as_str)))
+}
+
+/// Rows of one page, sorted.
+#[derive(Clone, Debug)]
+pub struct Page<K: Kind> {
+    parts: Vec<List<K>>,
+    rows_max: usize,
+}
+
+impl<K: Kind> Page<K> {
+    /// The rows.
+    pub fn iter(&self) -> impl Iterator<Item = K::Item<'_>> {
+        self.parts.iter().flat_map(List::iter)
+    }
+
+    /// Rows there are.
+    pub fn len(&self) -> usize {
+        self.parts.iter().map(List::len).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether nothing follows; otherwise ask again behind the last row.
+    pub fn is_last(&self) -> bool {
+        self.len() < self.rows_max
+    }
+}

@@ -1,0 +1,471 @@
+//! What is not on a batch's way: making the next segment ready, sealing full ones, checkpoints, retiring. Each is a job
+//! that runs on another thread and whose end is handed back; one of each kind at a time.
+
+use std::sync::Arc;
+
+use arioso_disk::{Access, Disk, File};
+use arioso_store::checkpoint::{base_path, create_anew, write_base};
+use arioso_store::manifest::Manifest;
+use arioso_store::segment::survey::Spare;
+use arioso_store::segment::{
+    EarlierNames, JOURNAL_DIR, KnownEnd, SealInput, Sealed, SegmentHeader, SegmentState, TopicNames, free_path, seal,
+    segment_path,
+};
+use arioso_store::voids::Voids;
+use arioso_store::{Damage, Error as StoreError};
+
+use super::{Behind, Local, PAGE, Prepared};
+
+/// Zeros are written in pieces of this size.
+const ZERO_BYTES: usize = 1 << 20;
+/// Bases kept: the newest and the one before, should the newest be damaged.
+const BASES_KEPT: usize = 2;
+
+/// Something to be run on another thread; its end goes to [`Local::done`].
+#[derive(Debug)]
+pub enum Job {
+    /// Make the next segment ready.
+    Prepare(PrepareJob),
+    /// Write a full segment's footer.
+    Seal(SealJob),
+    /// Write a new base.
+    Checkpoint(CheckpointJob),
+    /// Give segments back.
+    Retire(RetireJob),
+}
+
+/// How a job ended.
+#[derive(Debug)]
+pub struct JobDone(Done);
+
+#[derive(Debug)]
+enum Done {
+    Prepare { result: Result<Prepared, arioso_disk::Error>, space: Option<u64>, need: u64, source: Source },
+    Seal { segment: u64, result: Result<Sealed, StoreError> },
+    Checkpoint { upto: u64, result: Result<Vec<u64>, StoreError> },
+    Retire { manifest: Manifest, result: Result<Vec<Spare>, StoreError> },
+}
+
+/// What is worth telling of a job that ended.
+#[derive(Debug)]
+pub enum Notice {
+    /// A segment is sealed; stretches of it that can't be read were found on the way.
+    Sealed {
+        /// The segment.
+        segment: u64,
+        /// What can't be read.
+        damage: Vec<Damage>,
+    },
+    /// A base was written.
+    Checkpointed {
+        /// Up to and including this segment.
+        upto: u64,
+    },
+    /// Segments were given back.
+    Retired {
+        /// The first kept.
+        first_segment: u64,
+        /// The first sequence kept.
+        first_sequence: u64,
+    },
+    /// A job failed. Nothing is lost by it; it is tried again when [`Local::retry`] is called.
+    Failed {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        segment: u64,
+        /// Why it failed.
+        error: StoreError,
+    },
+}
+
+/// Where the file of the next segment comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Source {
+    /// It is made.
+    Fresh,
+    /// A retired one is written again.
+    Free(Spare),
+    /// A file has the segment's name already: left by an earlier life, or too small.
+    Named,
+}
+
+impl Job {
+    /// Does it.
+    pub fn run(self) -> JobDone {
+        match self {
+            Job::Prepare(job) => job.run(),
+            Job::Seal(job) => job.run(),
+            Job::Checkpoint(job) => job.run(),
+            Job::Retire(job) => job.run(),
+        }
+    }
+}
+
+/// Make the next segment ready.
+#[derive(Debug)]
+pub struct PrepareJob {
+    disk: Arc<dyn Disk>,
+    header: SegmentHeader,
+    source: Source,
+}
+
+impl PrepareJob {
+    fn run(self) -> JobDone {
+        let (need, source) = (self.header.capacity, self.source);
+        let result = self.prepare();
+        if result.is_err() && matches!(source, Source::Fresh) {
+            // Give back what was taken: on a full disk it is all there is.
+            let _ = self.disk.remove(&arioso_disk::temporary(&segment_path(self.header.number)));
+        }
+        let full = result.as_ref().is_err_and(arioso_disk::Error::is_full);
+        let space = full.then(|| self.disk.space().map_or(0, |space| space.available));
+        JobDone(Done::Prepare { result, space, need, source })
+    }
+
+    fn prepare(&self) -> arioso_disk::Result<Prepared> {
+        let path = segment_path(self.header.number);
+        let temporary = arioso_disk::temporary(&path);
+        let (file, named) = match self.source {
+            Source::Fresh => (create_anew(&*self.disk, &temporary)?, temporary),
+            Source::Free(spare) => {
+                let free = free_path(spare.id);
+                (self.disk.open(&free, Access::ReadWrite)?, free)
+            }
+            Source::Named => (self.disk.open(&path, Access::ReadWrite)?, path.clone()),
+        };
+        fill(&*file, self.header.capacity)?;
+        file.write_at(&self.header.encode(), 0)?;
+        file.sync_all()?;
+        if named != path {
+            drop(file);
+            self.disk.rename(&named, &path)?;
+        }
+        self.disk.sync_dir(JOURNAL_DIR)?;
+        Ok(Prepared { header: self.header, file: self.disk.open(&path, Access::ReadWrite)? })
+    }
+}
+
+/// Brings a file to its length, all of it written: a later sync has no metadata to write.
+fn fill(file: &dyn File, capacity: u64) -> arioso_disk::Result<()> {
+    let have = file.len()?;
+    if have > capacity {
+        return file.set_len(capacity);
+    }
+    let zeros = vec![0; ZERO_BYTES];
+    let mut at = have;
+    while at < capacity {
+        let piece = (capacity - at).min(ZERO_BYTES as u64) as usize;
+        file.write_at(&zeros[..piece], at)?;
+        at += piece as u64;
+    }
+    Ok(())
+}
+
+/// Write a full segment's footer.
+#[derive(Debug)]
+pub struct SealJob {
+    disk: Arc<dyn Disk>,
+    stream: u128,
+    segment: u64,
+    end: KnownEnd,
+    voids: Voids,
+    cursors: Vec<u8>,
+    names: Option<Arc<dyn TopicNames>>,
+    window_messages: u32,
+}
+
+impl SealJob {
+    /// The segment.
+    pub fn segment(&self) -> u64 {
+        self.segment
+    }
+
+    /// The encoded cursors part: every cursor set, committed or dropped since the seal before.
+    pub fn set_cursors(&mut self, cursors: Vec<u8>) {
+        self.cursors = cursors;
+    }
+
+    /// Where topics' names can be asked for; without it they are found in the files before.
+    pub fn set_names(&mut self, names: Arc<dyn TopicNames>) {
+        self.names = Some(names);
+    }
+
+    fn run(self) -> JobDone {
+        let SealJob { disk, stream, segment, end, voids, cursors, names, window_messages } = self;
+        let input = SealInput { stream, segment, end, voids: &voids, cursors: &cursors, window_messages };
+        let earlier = EarlierNames::new(Arc::clone(&disk), stream, segment);
+        let names: &dyn TopicNames = names.as_deref().unwrap_or(&earlier);
+        JobDone(Done::Seal { segment, result: seal(&*disk, &input, names) })
+    }
+}
+
+/// Write a new base.
+#[derive(Debug)]
+pub struct CheckpointJob {
+    disk: Arc<dyn Disk>,
+    stream: u128,
+    upto: u64,
+    window_messages: u32,
+    first_kept: u64,
+    bases: Vec<u64>,
+}
+
+impl CheckpointJob {
+    fn run(self) -> JobDone {
+        let upto = self.upto;
+        JobDone(Done::Checkpoint { upto, result: self.write() })
+    }
+
+    /// Gives the bases there are afterwards.
+    fn write(mut self) -> Result<Vec<u64>, StoreError> {
+        write_base(&*self.disk, self.stream, self.upto, self.window_messages, self.first_kept)?;
+        self.bases.push(self.upto);
+        let old = self.bases.len().saturating_sub(BASES_KEPT);
+        for base in self.bases.drain(..old) {
+            match self.disk.remove(&base_path(base)) {
+                Err(error) if !error.is_not_found() => return Err(error.into()),
+                _ => {}
+            }
+        }
+        Ok(self.bases)
+    }
+}
+
+/// Give segments back.
+#[derive(Debug)]
+pub struct RetireJob {
+    disk: Arc<dyn Disk>,
+    manifest: Manifest,
+    segments: Vec<(u64, u64)>,
+    free_files: usize,
+}
+
+impl RetireJob {
+    fn run(mut self) -> JobDone {
+        let result = self.retire();
+        JobDone(Done::Retire { manifest: self.manifest, result })
+    }
+
+    fn retire(&mut self) -> Result<Vec<Spare>, StoreError> {
+        self.manifest.store(&*self.disk)?;
+        give_back(&*self.disk, &self.segments, self.free_files)
+    }
+}
+
+/// Keeps up to `free_files` of the segments' files to be written again and removes the others. The manifest says already
+/// that they do not count.
+pub(super) fn give_back(disk: &dyn Disk, segments: &[(u64, u64)], free_files: usize) -> Result<Vec<Spare>, StoreError> {
+    let mut free = Vec::new();
+    for (number, incarnation) in segments {
+        let path = segment_path(*number);
+        if free.len() < free_files {
+            disk.rename(&path, &free_path(*incarnation))?;
+            free.push(Spare { id: *incarnation, bytes: 0 });
+        } else {
+            disk.remove(&path)?;
+        }
+    }
+    disk.sync_dir(JOURNAL_DIR)?;
+    Ok(free)
+}
+
+impl Local {
+    /// The next thing to be done elsewhere, if there is any. It may take the prepared segment away to enlarge it: what
+    /// [`Local::room`] told before no longer holds.
+    pub fn next_job(&mut self) -> Option<Job> {
+        if self.lost {
+            return None;
+        }
+        self.prepare_job()
+            .map(Job::Prepare)
+            .or_else(|| self.retire_job().map(Job::Retire))
+            .or_else(|| self.seal_job().map(Job::Seal))
+            .or_else(|| self.checkpoint_job().map(Job::Checkpoint))
+    }
+
+    /// Tries again what failed: to be called now and then, and when room was made on the disk.
+    pub fn retry(&mut self) {
+        if matches!(self.behind, Behind::Full { .. } | Behind::Failed) {
+            self.behind = Behind::Wanted;
+        }
+        self.seal_failed = false;
+        self.checkpoint_failed = false;
+    }
+
+    pub(super) fn prepare_job(&mut self) -> Option<PrepareJob> {
+        let capacity = self.options.segment_bytes.max(PAGE + self.wanted_bytes);
+        let too_small = |header: &SegmentHeader| header.capacity < PAGE + self.wanted_bytes;
+        let source = match &self.behind {
+            Behind::Wanted if self.spare => Source::Named,
+            Behind::Wanted => self.free.pop().map_or(Source::Fresh, Source::Free),
+            Behind::Ready(prepared) if too_small(&prepared.header) => Source::Named,
+            _ => return None,
+        };
+        self.behind = Behind::Preparing;
+        self.spare = false;
+        let incarnation = self.next_incarnation();
+        let header = SegmentHeader {
+            stream: self.identity.stream,
+            number: self.next_number(),
+            incarnation,
+            state: SegmentState::Prepared,
+            recycled: !matches!(source, Source::Fresh),
+            next_sequence: 0,
+            timestamp: 0,
+            server_epoch: self.epoch,
+            previous: Default::default(),
+            next_topic: 0,
+            next_publisher: 0,
+            capacity: capacity.next_multiple_of(PAGE),
+            settled_to: 0,
+        };
+        Some(PrepareJob { disk: Arc::clone(&self.disk), header, source })
+    }
+
+    fn seal_job(&mut self) -> Option<SealJob> {
+        let (segment, end) = *self.unsealed.front().filter(|_| !self.sealing && !self.seal_failed)?;
+        self.sealing = true;
+        Some(SealJob {
+            disk: Arc::clone(&self.disk),
+            stream: self.identity.stream,
+            segment,
+            end,
+            voids: self.voids.clone(),
+            cursors: Vec::new(),
+            names: None,
+            window_messages: self.options.window_messages,
+        })
+    }
+
+    fn checkpoint_job(&mut self) -> Option<CheckpointJob> {
+        if self.checkpointing || self.checkpoint_failed || self.sealing {
+            return None;
+        }
+        let first_unsealed = self.unsealed.front().map(|(segment, _)| *segment);
+        let sealed = |number: u64| first_unsealed.is_none_or(|first| number < first);
+        let newest = self.table.iter().rev().find(|info| info.trailer.is_some() && sealed(info.number))?.number;
+        let base = self.bases.last().copied().unwrap_or(0);
+        let first = self.table.iter().next().map_or(1, |info| info.number);
+        if newest < base.max(first - 1) + self.options.checkpoint_segments {
+            return None;
+        }
+        self.checkpointing = true;
+        Some(CheckpointJob {
+            disk: Arc::clone(&self.disk),
+            stream: self.identity.stream,
+            upto: newest,
+            window_messages: self.options.window_messages,
+            first_kept: self.table.first_kept(),
+            bases: self.bases.clone(),
+        })
+    }
+
+    /// Asks for segments all of whose sequences are below `sequence` to be given back. Kept are those that the older of two
+    /// bases does not cover: a start may need them.
+    pub fn retire_below(&mut self, sequence: u64) {
+        self.retiring = self.retiring.max(Some(sequence));
+    }
+
+    fn retire_job(&mut self) -> Option<RetireJob> {
+        let below = self.retiring.filter(|_| !self.retire_running && !self.checkpointing)?;
+        let covered = if self.bases.len() < BASES_KEPT { 0 } else { self.bases[self.bases.len() - BASES_KEPT] };
+        let goes = |info: &&arioso_store::segment::SegmentInfo| {
+            info.trailer.is_some() && info.last_sequence < below && info.number <= covered
+        };
+        let going: Vec<_> = self.table.iter().take_while(goes).map(|info| (info.number, info.incarnation)).collect();
+        self.retiring = None;
+        let (last, _) = *going.last()?;
+        let kept = self.table.after(last)?;
+        let (first_segment, first_sequence) = (kept.number, kept.first_sequence);
+        self.table.retire(first_segment, first_sequence);
+        self.retire_running = true;
+        let manifest = Manifest { first_segment, first_sequence, ..self.manifest.clone() };
+        let free_files = self.options.free_files_max.saturating_sub(self.free.len());
+        Some(RetireJob { disk: Arc::clone(&self.disk), manifest, segments: going, free_files })
+    }
+
+    /// A job ended.
+    pub fn done(&mut self, done: JobDone) -> Option<Notice> {
+        match done.0 {
+            Done::Prepare { result, space, need, source } => self.prepared(result, space, need, source),
+            Done::Seal { segment, result } => self.sealed(segment, result),
+            Done::Checkpoint { upto, result } => {
+                self.checkpointing = false;
+                match result {
+                    Ok(bases) => {
+                        self.bases = bases;
+                        Some(Notice::Checkpointed { upto })
+                    }
+                    Err(error) => {
+                        self.checkpoint_failed = true;
+                        Some(Notice::Failed { what: "checkpoint", segment: upto, error })
+                    }
+                }
+            }
+            Done::Retire { manifest, result } => {
+                self.retire_running = false;
+                let Manifest { first_segment, first_sequence, .. } = manifest;
+                self.manifest = manifest;
+                match result {
+                    Ok(free) => {
+                        self.free.extend(free);
+                        self.retry();
+                        Some(Notice::Retired { first_segment, first_sequence })
+                    }
+                    Err(error) => Some(Notice::Failed { what: "retire", segment: first_segment, error }),
+                }
+            }
+        }
+    }
+
+    fn prepared(
+        &mut self,
+        result: Result<Prepared, arioso_disk::Error>,
+        space: Option<u64>,
+        need: u64,
+        source: Source,
+    ) -> Option<Notice> {
+        match result {
+            Ok(prepared) => {
+                self.behind = Behind::Ready(prepared);
+                None
+            }
+            Err(error) => {
+                match source {
+                    Source::Free(spare) => self.free.push(spare),
+                    Source::Named => self.spare = true,
+                    Source::Fresh => {}
+                }
+                self.behind = space.map_or(Behind::Failed, |free| Behind::Full { free, need });
+                let (what, segment, error) = ("prepare", self.next_number(), StoreError::Disk(error));
+                Some(Notice::Failed { what, segment, error })
+            }
+        }
+    }
+
+    fn sealed(&mut self, segment: u64, result: Result<Sealed, StoreError>) -> Option<Notice> {
+        self.sealing = false;
+        match result {
+            Ok(Sealed { trailer, file_bytes, damage }) => {
+                self.unsealed.pop_front();
+                if let Some(info) = self.table.get_mut(segment) {
+                    info.trailer = Some(Box::new(trailer));
+                    info.file_bytes = file_bytes;
+                    info.places = Default::default();
+                }
+                Some(Notice::Sealed { segment, damage })
+            }
+            Err(error) => {
+                self.seal_failed = true;
+                Some(Notice::Failed { what: "seal", segment, error })
+            }
+        }
+    }
+
+    /// A segment got its last batch, and that is durable.
+    pub(super) fn ended(&mut self, segment: u64, end: KnownEnd) {
+        self.unsealed.push_back((segment, end));
+        self.seal_failed = false;
+    }
+}

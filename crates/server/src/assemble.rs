@@ -1,0 +1,111 @@
+//! Puts a bus together from what a start found.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use arioso_disk::Disk;
+use arioso_journal::{Groups, Ledger, settings};
+use arioso_store::segment::SegmentTable;
+use arioso_store::voids::Voids;
+use arioso_stream::Sequence;
+use arioso_stream::names::Names;
+use arioso_stream::order::{Order, OrderLimits, PublisherState, Resume, TopicCounts};
+use arioso_stream::tip::{CHUNK_BYTES, TipConfig, TipWriter};
+use parking_lot::{Condvar, Mutex, RwLock};
+
+use crate::engine::{ENTRIES_MAX, Engine, Start};
+use crate::history::History;
+use crate::hub::Hub;
+use crate::metrics::Counters;
+use crate::node::{Identity, Node};
+use crate::settings::Settings;
+
+/// A tip is put out a chunk at a time: so many of them that what leaves at once is little.
+const TIP_CHUNKS_MIN: usize = 16;
+/// Below this a chunk's own columns weigh more than its records.
+const TIP_CHUNK_BYTES_MIN: usize = 4 << 10;
+
+/// What a start found.
+pub struct Found {
+    /// Who the stream is.
+    pub identity: Identity,
+    /// Where the order goes on.
+    pub resume: Resume,
+    /// The last batch; durable.
+    pub last_batch: u64,
+    /// Everything at or below is settled or void.
+    pub settled_to: Sequence,
+    /// Every topic that has a message, by name.
+    pub names: Names,
+    /// Its counts.
+    pub topics: Vec<(u32, TopicCounts)>,
+    /// No topic id below is new.
+    pub topic_floor: u32,
+    /// Named publishers.
+    pub publishers: Vec<PublisherState>,
+    /// The segments.
+    pub table: SegmentTable,
+    /// Void sequences.
+    pub voids: Voids,
+}
+
+/// The reply-ordering groups as set, or what is wrong with them.
+pub fn groups(settings: &Settings) -> Result<Groups, arioso_journal::Error> {
+    settings::groups(Some(&settings.write_reply_ordering_groups), Some(&settings.max_write_reply_ordering_groups))
+}
+
+/// A bus without threads: the node, and the tip's writer for its log.
+pub fn assemble(
+    settings: Settings,
+    disk: Arc<dyn Disk>,
+    hash_seed: u64,
+    found: Found,
+) -> Result<(Arc<Node>, TipWriter), arioso_journal::Error> {
+    let groups = groups(&settings)?;
+    let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let window = settings.remembered_messages();
+    let limits = OrderLimits {
+        pending_bytes_max: size(settings.pending_bytes_max),
+        publishers_max: size(settings.publishers_max),
+        window_messages: window,
+        ..OrderLimits::default()
+    };
+    let next = found.resume.next;
+    // Numbers may skip over a start: what the tip lacks ends with the last message on disk.
+    let on_disk = Sequence(found.table.last().map_or(0, |info| info.last_sequence));
+    let mut order = Order::new(limits, found.resume);
+    for (topic, counts) in found.topics {
+        order.restore_topic(topic, counts);
+    }
+    for publisher in found.publishers {
+        order.restore_publisher(publisher);
+    }
+    let names = Arc::new(RwLock::new(found.names));
+    let ledger = Ledger::new(groups, ENTRIES_MAX, found.settled_to);
+    let start = Start { last_batch: found.last_batch, server_epoch: found.identity.server_epoch };
+    let engine = Engine::new(order, ledger, groups, Arc::clone(&names), start);
+    let tip_bytes = size(settings.tip_bytes);
+    let config = TipConfig {
+        bytes: tip_bytes,
+        chunk_bytes: (tip_bytes / TIP_CHUNKS_MIN).clamp(TIP_CHUNK_BYTES_MIN, CHUNK_BYTES),
+        pool_bytes_max: size(settings.index_bytes_max),
+        next: on_disk.next(),
+        ..TipConfig::default()
+    };
+    let (mut tip, shared) = TipWriter::new(config);
+    tip.set_visible(Sequence(next.0 - 1).max(found.settled_to), &[], &[]);
+    let node = Node {
+        identity: found.identity,
+        settings,
+        engine: Mutex::new(engine),
+        work: Condvar::new(),
+        names,
+        tip: shared,
+        history: History::new(disk, found.table, found.voids, next),
+        hub: Mutex::new(Hub::new(hash_seed)),
+        counters: Counters::default(),
+        topic_floor: AtomicU32::new(found.topic_floor),
+        next_session: AtomicU32::new(1),
+    };
+    Ok((Arc::new(node), tip))
+}

@@ -1,0 +1,50 @@
+//! Counts a bus keeps about itself. The hot path adds to plain atomics; `/metrics` reads them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident = $metric:literal, $kind:literal, $help:literal;)*) => {
+        /// The counts.
+        #[derive(Debug, Default)]
+        pub struct Counters {
+            $($(#[$doc])* #[doc = $help] pub $name: AtomicU64,)*
+        }
+
+        /// Name, kind and help of each count.
+        pub const COUNTERS: &[(&str, &str, &str)] = &[$(($metric, $kind, $help),)*];
+
+        impl Counters {
+            /// The counts, in the order of [`COUNTERS`].
+            pub fn read(&self) -> Vec<u64> {
+                vec![$(self.$name.load(Ordering::Relaxed),)*]
+            }
+        }
+    };
+}
+
+counters! {
+    publishes = "arioso_publish_messages_total", "counter", "Messages that came in publish frames, refused ones included.";
+    publish_bytes = "arioso_publish_bytes_total", "counter", "Bytes of records that came in publish frames.";
+    busy = "arioso_publish_busy_total", "counter", "Messages answered busy, expected or disk full.";
+    replies = "arioso_replies_total", "counter", "Messages answered.";
+    batches = "arioso_journal_batches_total", "counter", "Batches written.";
+    batch_bytes = "arioso_journal_bytes_total", "counter", "Bytes written to the journal.";
+    syncs = "arioso_journal_syncs_total", "counter", "Times the journal made something durable.";
+    delivered = "arioso_delivered_messages_total", "counter", "Messages sent to subscriptions.";
+    delivered_bytes = "arioso_delivered_bytes_total", "counter", "Bytes of records sent to subscriptions.";
+    history_bytes = "arioso_history_read_bytes_total", "counter", "Bytes read from disk for subscriptions.";
+    falls = "arioso_subscription_falls_total", "counter", "Times a subscription fell from the tip to the disk.";
+    climbs = "arioso_subscription_climbs_total", "counter", "Times a subscription climbed from the disk to the tip.";
+    connections = "arioso_connections", "gauge", "Connections now.";
+    subscriptions = "arioso_subscriptions", "gauge", "Subscriptions now.";
+}
+
+/// Adds to a count.
+pub fn add(counter: &AtomicU64, amount: u64) {
+    counter.fetch_add(amount, Ordering::Relaxed);
+}
+
+/// Takes from a gauge.
+pub fn sub(counter: &AtomicU64, amount: u64) {
+    counter.fetch_sub(amount, Ordering::Relaxed);
+}

@@ -1,0 +1,129 @@
+//! Requests that ask: answers go out in frames of bounded size, as the connection takes them.
+
+use arioso_stream::filter::Filter;
+use arioso_stream::topic::TopicId;
+use arioso_wire::{Answer, Code, Frame, List, PublisherRow, Request, Rows, StatusRow, TopicRow};
+
+use crate::node::Node;
+use crate::output::Output;
+
+/// Rows in one frame.
+const ROWS_PER_FRAME: usize = 1_024;
+/// Listings of one session at the same time.
+const LISTINGS_MAX: usize = 16;
+
+/// A list of topics on its way out: ids, four bytes each, so that a million topics cost four megabytes while they are listed.
+struct Listing {
+    channel: u16,
+    topics: Vec<u32>,
+    at: usize,
+}
+
+#[derive(Default)]
+pub(super) struct Listings {
+    open: Vec<Listing>,
+    ready: Vec<(u16, Rows)>,
+}
+
+impl Listings {
+    pub fn begin(&mut self, channel: u16, request: Request, node: &Node) -> Result<(), (Code, String)> {
+        if self.open.len() + self.ready.len() >= LISTINGS_MAX {
+            return Err((Code::Busy, format!("{LISTINGS_MAX} requests are being answered on this connection")));
+        }
+        match request {
+            Request::Topics { filter, after, rows_max } => {
+                let topics = topics(node, &filter, &after, rows_max)?;
+                self.open.push(Listing { channel, topics, at: 0 });
+            }
+            Request::Publishers { after, rows_max } => {
+                self.ready.push((channel, publishers(node, &after, rows_max)));
+            }
+            Request::Status => self.ready.push((channel, status(node))),
+            other => {
+                return Err((Code::NotOffered, format!("request kind {} is not offered by this server", other.kind())));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn turn(&mut self, node: &Node, out: &mut Output) {
+        for (channel, rows) in self.ready.drain(..) {
+            out.push(channel, &Frame::Answer(Answer { more: false, rows }));
+        }
+        while out.has_room()
+            && let Some(listing) = self.open.first_mut()
+        {
+            let end = (listing.at + ROWS_PER_FRAME).min(listing.topics.len());
+            let rows = topic_rows(node, &listing.topics[listing.at..end]);
+            listing.at = end;
+            let more = end < listing.topics.len();
+            out.push(listing.channel, &Frame::Answer(Answer { more, rows: Rows::Topics(rows) }));
+            if !more {
+                self.open.remove(0);
+            }
+        }
+    }
+}
+
+fn topics(node: &Node, filter: &str, after: &str, rows_max: u32) -> Result<Vec<u32>, (Code, String)> {
+    let filter = Filter::new(if filter.is_empty() { "**" } else { filter });
+    let filter = filter.map_err(|bad| (Code::BadFilter, bad.to_string()))?;
+    let names = node.names.read();
+    let after = match after {
+        "" => 0,
+        after => names.get(after).ok_or_else(|| (Code::BadPosition, format!("no topic {after:?} to go on behind")))?.0,
+    };
+    let mut found = Vec::new();
+    names.visit(&filter, |id| {
+        if id.0 > after {
+            found.push(id.0);
+        }
+    });
+    drop(names);
+    found.sort_unstable();
+    let engine = node.engine.lock();
+    found.retain(|id| engine.order().topic(*id).messages > 0);
+    found.truncate(rows_max as usize);
+    Ok(found)
+}
+
+fn topic_rows(node: &Node, topics: &[u32]) -> List<arioso_wire::TopicRows> {
+    let counts: Vec<_> = {
+        let engine = node.engine.lock();
+        topics.iter().map(|topic| engine.order().topic(*topic)).collect()
+    };
+    let names = node.names.read();
+    let named: Vec<String> = topics.iter().map(|topic| names.name(TopicId(*topic)).unwrap_or_default()).collect();
+    drop(names);
+    List::collect(named.iter().zip(counts).map(|(topic, counts)| TopicRow {
+        topic,
+        messages: counts.messages,
+        bytes: counts.bytes,
+        last: counts.last,
+    }))
+}
+
+fn publishers(node: &Node, after: &str, rows_max: u32) -> Rows {
+    let engine = node.engine.lock();
+    let mut found: Vec<_> = engine.order().publishers().filter(|publisher| &*publisher.name > after).collect();
+    found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    Rows::Publishers(List::collect(found.into_iter().take(rows_max as usize).map(|publisher| PublisherRow {
+        name: &publisher.name,
+        id: publisher.id,
+        epoch: publisher.epoch,
+        last_consumed: publisher.last,
+        last_used: publisher.last_used,
+    })))
+}
+
+fn status(node: &Node) -> Rows {
+    let next_sequence = node.engine.lock().order().next_sequence();
+    Rows::Status(StatusRow {
+        next_sequence,
+        settled: node.tip.settled_to(),
+        first_kept: node.history.first_kept(),
+        topics: node.names.read().len() as u64,
+        tip_bytes: node.tip.bytes() as u64,
+        tip_first: node.tip.first_sequence(),
+    })
+}
