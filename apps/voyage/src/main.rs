@@ -223,7 +223,7 @@ fn build_network(args: &BuildArgs) -> Result<()> {
         passages,
         slack: args.slack,
     };
-    let contents = build::build(&recipe, &mut |line| eprintln!("{line}"))?;
+    let contents = build::build(&recipe, &|line| eprintln!("{line}"))?;
     let bytes = file::write(&contents, file::SMALL)?;
     file::read(&bytes)?; // what cannot be read back is not written
     std::fs::write(&args.out, &bytes).map_err(|source| Error::WriteFile { path: args.out.clone(), source })?;

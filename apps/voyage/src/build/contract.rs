@@ -32,11 +32,7 @@ struct Graph {
 }
 
 /// Takes all nodes of `near` (neighbours and kilometres of each) out; `portals` are not there.
-pub fn contract(
-    near: &[Vec<(u32, f32)>],
-    portals: &[u32],
-    mut told: impl FnMut(usize, usize, usize),
-) -> Contraction {
+pub fn contract(near: &[Vec<(u32, f32)>], portals: &[u32], mut told: impl FnMut(usize, usize, usize)) -> Contraction {
     let count = near.len();
     let mut graph = Graph {
         near: near.to_vec(),

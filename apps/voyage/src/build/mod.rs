@@ -52,14 +52,14 @@ pub struct Seen {
 }
 
 /// Builds; `told` hears one line for each step.
-pub fn build(recipe: &Recipe, told: &mut dyn FnMut(&str)) -> Result<Contents> {
+pub fn build(recipe: &Recipe, told: &(dyn Fn(&str) + Sync)) -> Result<Contents> {
     let mut seen = prepare(recipe, told)?;
     look(&mut seen, told);
     Ok(finish(seen, recipe.slack, told))
 }
 
 /// Coast, passages and nodes.
-pub fn prepare(recipe: &Recipe, told: &mut dyn FnMut(&str)) -> Result<Seen> {
+pub fn prepare(recipe: &Recipe, told: &(dyn Fn(&str) + Sync)) -> Result<Seen> {
     let mut land = Vec::new();
     for path in &recipe.land {
         land.extend(land::rings(path)?);
@@ -83,10 +83,10 @@ fn barrier(rings: &[Vec<Step>], passages: &Passages) -> Barrier {
 }
 
 /// Which nodes see each other.
-pub fn look(seen: &mut Seen, told: &mut dyn FnMut(&str)) {
+pub fn look(seen: &mut Seen, told: &(dyn Fn(&str) + Sync)) {
     let barrier = barrier(&seen.rings, &seen.passages);
     seen.sights = sights::sights(&seen.nodes, &barrier, |at, of| {
-        if at % 10_000 == 0 {
+        if at % 8192 == 0 {
             told(&format!("looked around from {at} of {of} nodes"));
         }
     });
@@ -94,7 +94,7 @@ pub fn look(seen: &mut Seen, told: &mut dyn FnMut(&str)) {
 }
 
 /// Few ways, their order, shortcuts.
-pub fn finish(seen: Seen, slack: f32, told: &mut dyn FnMut(&str)) -> Contents {
+pub fn finish(seen: Seen, slack: f32, told: &(dyn Fn(&str) + Sync)) -> Contents {
     let Seen { rings, passages, mut nodes, mut offings, sights } = seen;
     let fixed: Vec<Sight> = passages.ways.iter().map(|(a, b)| way(&nodes, *a, *b)).collect();
     let mut near = span::span(&nodes, &fixed, &sights, slack).near;

@@ -4,6 +4,8 @@
 //! corner's land if it went on is part of no shortest way. All pairs are asked, so the two cheap
 //! questions come first: does the way touch both corners; is the direction not blocked by coast nearby.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::sea::barrier::Barrier;
 use crate::sea::coast::{self, Corner};
 use crate::sea::sphere::{Vector, chord_of_km};
@@ -17,9 +19,16 @@ const DIRECTIONS: usize = 720;
 /// Longest way between two nodes, in kilometres: a third of the globe's girth.
 const SIGHT_KM_MAX: f64 = 13_000.0;
 
-/// A way may cut into the direction of an edge by this sine: nodes lie off their corners, by different
-/// distances, so directions between them are not quite those between corners.
+/// A way may cut into the direction of an edge by this sine, and by the share that the offings of both
+/// nodes have of its length: nodes lie off their corners, so directions between them are not quite those
+/// between corners.
 const PASSING_SLACK: f64 = 0.1;
+
+/// Threads that look around. The outcome does not depend on their number.
+const THREADS_MAX: usize = 16;
+
+/// Nodes that a thread takes at once.
+const NODES_AT_ONCE: usize = 256;
 
 /// What a node is beside a point.
 #[derive(Debug, Clone, Copy)]
@@ -68,29 +77,61 @@ struct Horizon {
 }
 
 /// All ways between nodes that see each other, shortest first. `told` hears how far it is.
-pub fn sights(nodes: &[Node], barrier: &Barrier, mut told: impl FnMut(usize, usize)) -> Vec<Sight> {
+pub fn sights(nodes: &[Node], barrier: &Barrier, told: impl Fn(usize, usize) + Sync) -> Vec<Sight> {
     let horizons: Vec<Horizon> = nodes.iter().map(|node| Horizon::new(node.at, barrier)).collect();
     let edges: Vec<Edges> = nodes.iter().map(Edges::new).collect();
-    let far2 = chord_of_km(SIGHT_KM_MAX).powi(2);
-    let near2 = chord_of_km(HORIZON_KM + 1.0).powi(2);
+    let look = Look { nodes, barrier, horizons: &horizons, edges: &edges };
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(THREADS_MAX));
+    let next = AtomicUsize::new(0);
     let mut sights = Vec::new();
-    for (i, u) in nodes.iter().enumerate() {
-        if i % 1000 == 0 {
-            told(i, nodes.len());
+    std::thread::scope(|scope| {
+        let work = || {
+            let mut found = Vec::new();
+            loop {
+                let first = next.fetch_add(NODES_AT_ONCE, Ordering::Relaxed);
+                if first >= nodes.len() {
+                    return found;
+                }
+                told(first, nodes.len());
+                (first..nodes.len().min(first + NODES_AT_ONCE)).for_each(|i| look.from(i, &mut found));
+            }
+        };
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        for thread in running {
+            sights.extend(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         }
+    });
+    sights.sort_unstable_by(|a, b| a.km.total_cmp(&b.km).then(a.from.cmp(&b.from)).then(a.to.cmp(&b.to)));
+    sights
+}
+
+struct Look<'a> {
+    nodes: &'a [Node],
+    barrier: &'a Barrier,
+    horizons: &'a [Horizon],
+    edges: &'a [Edges],
+}
+
+impl Look<'_> {
+    /// Appends the ways from node `i` to those after it.
+    fn from(&self, i: usize, found: &mut Vec<Sight>) {
+        let u = &self.nodes[i];
         if u.shape == Shape::Inland {
-            continue;
+            return;
         }
-        for (j, w) in nodes.iter().enumerate().skip(i + 1) {
-            let normal = u.at.cross(w.at);
-            if !edges[i].touched(normal) || !edges[j].touched(normal) || w.shape == Shape::Inland {
-                continue;
-            }
+        let far2 = chord_of_km(SIGHT_KM_MAX).powi(2);
+        let near2 = chord_of_km(HORIZON_KM + 1.0).powi(2);
+        for (j, w) in self.nodes.iter().enumerate().skip(i + 1) {
             let chord2 = u.at.chord2(w.at);
-            if chord2 > far2 || chord2 == 0.0 {
+            if chord2 > far2 || chord2 == 0.0 || w.shape == Shape::Inland {
                 continue;
             }
-            if chord2 > near2 && (horizons[i].blocks(w.at) || horizons[j].blocks(u.at)) {
+            let normal = u.at.cross(w.at);
+            let slack = PASSING_SLACK * normal.length() + self.edges[i].offing + self.edges[j].offing;
+            if !self.edges[i].touched(normal, slack) || !self.edges[j].touched(normal, slack) {
+                continue;
+            }
+            if chord2 > near2 && (self.horizons[i].blocks(w.at) || self.horizons[j].blocks(u.at)) {
                 continue;
             }
             let own = |tag: u32| {
@@ -98,34 +139,32 @@ pub fn sights(nodes: &[Node], barrier: &Barrier, mut told: impl FnMut(usize, usi
                 strait.is_some() && (strait == u.strait || strait == w.strait)
             };
             let along = u.strait.is_some() && u.strait == w.strait;
-            if !along && !barrier.crosses(u.at, w.at, |tag| !own(tag)) {
-                sights.push(Sight { from: i as u32, to: j as u32, km: u.at.km_to(w.at) as f32 });
+            if !along && !self.barrier.crosses(u.at, w.at, |tag| !own(tag)) {
+                found.push(Sight { from: i as u32, to: j as u32, km: u.at.km_to(w.at) as f32 });
             }
         }
     }
-    sights.sort_by(|a, b| a.km.total_cmp(&b.km).then(a.from.cmp(&b.from)).then(a.to.cmp(&b.to)));
-    sights
 }
 
-/// The directions of the two edges at a corner; none at other nodes.
-struct Edges(Option<[Vector; 2]>);
+/// The directions of the two edges at a corner, none at other nodes; how far off the corner the node is,
+/// in radii.
+struct Edges {
+    at_corner: Option<[Vector; 2]>,
+    offing: f64,
+}
 
 impl Edges {
     fn new(node: &Node) -> Self {
-        Self(match &node.shape {
-            Shape::Corner(c) => Some([(c.before - c.at).unit(), (c.after - c.at).unit()]),
-            _ => None,
-        })
+        let Shape::Corner(c) = &node.shape else { return Self { at_corner: None, offing: 0.0 } };
+        let edges = [(c.before - c.at).unit(), (c.after - c.at).unit()];
+        Self { at_corner: Some(edges), offing: node.at.chord2(c.at).sqrt() }
     }
 
-    /// Whether a way in the plane of `normal` has both edges on one side, so that it passes by.
-    fn touched(&self, normal: Vector) -> bool {
-        let Some([before, after]) = &self.0 else { return true };
+    /// Whether a way in the plane of `normal` has both edges on one side, or nearly, so that it passes by.
+    fn touched(&self, normal: Vector, slack: f64) -> bool {
+        let Some([before, after]) = &self.at_corner else { return true };
         let (before, after) = (normal.dot(*before), normal.dot(*after));
-        if before * after >= 0.0 {
-            return true;
-        }
-        before.abs().min(after.abs()) < PASSING_SLACK * normal.length()
+        before * after >= 0.0 || before.abs().min(after.abs()) < slack
     }
 }
 

@@ -218,7 +218,9 @@ impl Coast {
     fn fill(&mut self, v: u32, cost: f64, heap: &mut Heap) {
         let (p, n) = (self.previous(v), self.next(v));
         let triangle = [self.v(p), self.v(v), self.v(n)];
-        if cost > self.tolerance.at(self.degrees[v as usize].lat) || !self.is_free(&[p, v, n], triangle, &[(triangle[0], triangle[2])]) {
+        if cost > self.tolerance.at(self.degrees[v as usize].lat)
+            || !self.is_free(&[p, v, n], triangle, &[(triangle[0], triangle[2])])
+        {
             return;
         }
         self.alive[v as usize] = false;

@@ -90,8 +90,7 @@ impl Land {
         // Into the range of the polygons, which lie three times side by side.
         let turn = ((a.lon + b.lon) / 720.0).round() * 360.0;
         let (a, b) = (Position::new(a.lon - turn, a.lat), Position::new(b.lon - turn, b.lat));
-        let mut cuts: Vec<f64> =
-            cells(a, b).flat_map(|cell| &self.cells[cell]).filter_map(|e| cut(a, b, e)).collect();
+        let mut cuts: Vec<f64> = cells(a, b).flat_map(|cell| &self.cells[cell]).filter_map(|e| cut(a, b, e)).collect();
         if cuts.is_empty() && *on_land == Some(false) {
             return 0.0;
         }

@@ -185,7 +185,11 @@ impl Report {
                 Err(error) => line!(self, "  none: {ends}: {error}"),
             }
         }
-        line!(self, "  found {found}; on land, beyond {END_KM} km around the ends and {WATERWAY_KM} km beside waterways: {}", on_land.len());
+        line!(
+            self,
+            "  found {found}; on land, beyond {END_KM} km around the ends and {WATERWAY_KM} km beside waterways: {}",
+            on_land.len()
+        );
         on_land.iter().for_each(|l| line!(self, "    {l}"));
         self.aim(on_land.len() <= 10 && found == checked.len(), "all found, at most 10 on land");
     }
@@ -210,7 +214,15 @@ impl Report {
         }
         line!(self, "  at most {PEER_RATIO_MAX}: {within} ({share:.1} %); the others:");
         for (ratio, c, Peer { km, name, .. }) in ratios.iter().filter(|r| r.0 > PEER_RATIO_MAX) {
-            line!(self, "    {:.4} {:3} {} - {}: {:.0} km, {name} {km:.0} km", ratio, c.pair.id, c.pair.from.name, c.pair.to.name, ratio * km);
+            line!(
+                self,
+                "    {:.4} {:3} {} - {}: {:.0} km, {name} {km:.0} km",
+                ratio,
+                c.pair.id,
+                c.pair.from.name,
+                c.pair.to.name,
+                ratio * km
+            );
         }
         self.aim(ratios.len() >= 60 && share >= 95.0, "at most 1.02 of the peer on 95 % of at least 60 pairs");
     }

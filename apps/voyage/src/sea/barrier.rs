@@ -263,7 +263,8 @@ mod tests {
         let arcs = fence();
         let barrier = Barrier::new(arcs.clone());
         for i in 0..400 {
-            let (p, q) = (at(170.0 + f64::from(i % 13), -35.0 + f64::from(i) * 0.17), at(-175.0, f64::from(i % 60) - 30.0));
+            let (p, q) =
+                (at(170.0 + f64::from(i % 13), -35.0 + f64::from(i) * 0.17), at(-175.0, f64::from(i % 60) - 30.0));
             let scan = arcs.iter().filter(|arc| Way::new(p, q).crosses(arc)).count();
             let mut found = 0;
             barrier.crossed(p, q, |_| found += 1);
@@ -277,7 +278,8 @@ mod tests {
         let barrier = Barrier::new(arcs.clone());
         for i in 0..100 {
             let p = at(170.0 + f64::from(i % 7), f64::from(i) * 0.7 - 35.0);
-            let want = arcs.iter().map(|arc| crate::sea::sphere::nearest_on_arc(arc.a, arc.b, p).0).fold(f64::MAX, f64::min);
+            let want =
+                arcs.iter().map(|arc| crate::sea::sphere::nearest_on_arc(arc.a, arc.b, p).0).fold(f64::MAX, f64::min);
             let got = barrier.nearest(p, 2000.0, |_| true).map(|n| n.0);
             assert!(got.is_some_and(|got| (got - want).abs() < 1e-9));
             assert!(barrier.nearest(p, want * 0.99, |_| true).is_none());

@@ -132,8 +132,7 @@ pub fn arcs(rings: &[Vec<Step>]) -> Vec<Arc> {
         let points: Vec<Vector> = ring.iter().map(|step| Position::from(*step).into()).collect();
         let at = |i: usize| points[i % points.len()];
         let count = points.len();
-        let to_sea: Vec<bool> =
-            (0..count).map(|i| side(at(i + count - 1), at(i), at(i + 1)) > 0.0).collect();
+        let to_sea: Vec<bool> = (0..count).map(|i| side(at(i + count - 1), at(i), at(i + 1)) > 0.0).collect();
         for i in 0..count {
             let tag = Tag::coast(to_sea[i], to_sea[(i + 1) % count]);
             arcs.push(Arc { a: at(i), b: at(i + 1), tag: tag.bits() });

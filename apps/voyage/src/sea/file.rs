@@ -270,9 +270,8 @@ fn numbered(contents: &Contents, ranks: &[u32]) -> Vec<Vec<(usize, usize)>> {
 
 /// Unpacks a network.
 pub fn read(bytes: &[u8]) -> Result<Network> {
-    let packed = bytes
-        .strip_prefix(MAGIC)
-        .ok_or_else(|| Error::Network("not a sea network of version 1".to_owned()))?;
+    let packed =
+        bytes.strip_prefix(MAGIC).ok_or_else(|| Error::Network("not a sea network of version 1".to_owned()))?;
     let bytes = zstd::bulk::decompress(packed, UNPACKED_BYTES_MAX).map_err(|e| broken(&e.to_string()))?;
     let mut input = Reader(&bytes);
     let passages = input.count()?;
@@ -368,7 +367,10 @@ fn read_graph(input: &mut Reader<'_>, at: &[Vector], passages: usize) -> Result<
     for (node, count) in (0..nodes as u32).zip(counts) {
         let mut to = node;
         for _ in 0..count {
-            to = to.checked_add(input.below(nodes)?).filter(|to| (*to as usize) < nodes && *to != node).ok_or_else(|| broken("a way leads nowhere"))?;
+            to = to
+                .checked_add(input.below(nodes)?)
+                .filter(|to| (*to as usize) < nodes && *to != node)
+                .ok_or_else(|| broken("a way leads nowhere"))?;
             ways.push((node, to));
         }
     }

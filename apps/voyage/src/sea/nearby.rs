@@ -60,11 +60,8 @@ impl Nearby {
             }
         }
         let beyond = along(p, point.axis) - along(point.at, point.axis);
-        let (near, far) = if beyond < 0.0 {
-            ((low, middle), (middle + 1, high))
-        } else {
-            ((middle + 1, high), (low, middle))
-        };
+        let (near, far) =
+            if beyond < 0.0 { ((low, middle), (middle + 1, high)) } else { ((middle + 1, high), (low, middle)) };
         self.look(near.0, near.1, p, count, reach2, found);
         if beyond * beyond <= *reach2 {
             self.look(far.0, far.1, p, count, reach2, found);
@@ -77,9 +74,9 @@ fn sort(points: &mut [Point]) {
         return;
     }
     let spread = |axis: &u8| {
-        let (low, high) = points.iter().fold((f64::MAX, f64::MIN), |(low, high), p| {
-            (low.min(along(p.at, *axis)), high.max(along(p.at, *axis)))
-        });
+        let (low, high) = points
+            .iter()
+            .fold((f64::MAX, f64::MIN), |(low, high), p| (low.min(along(p.at, *axis)), high.max(along(p.at, *axis))));
         high - low
     };
     let axis = [0, 1, 2].into_iter().max_by(|a, b| spread(a).total_cmp(&spread(b))).unwrap_or(0);
@@ -99,7 +96,8 @@ mod tests {
     #[test]
     fn the_nearest_points_are_those_of_a_scan() {
         let at = |i: u32| {
-            let (lon, lat) = (f64::from(i * 7919 % 36000) / 100.0 - 180.0, f64::from(i * 104_729 % 17000) / 100.0 - 85.0);
+            let (lon, lat) =
+                (f64::from(i * 7919 % 36000) / 100.0 - 180.0, f64::from(i * 104_729 % 17000) / 100.0 - 85.0);
             Vector::from(Position::new(lon, lat))
         };
         let nearby = Nearby::new((0..2000).map(|i| (i, at(i))));

@@ -82,17 +82,15 @@ pub fn route(network: &Network, from: &Place, to: &Place, closed: PassageSet, be
     }
     let mut turns = Vec::with_capacity(nodes.len() + 2);
     turns.push(Turn { at: from.at, around: end(from) });
-    turns.extend(nodes.iter().map(|node| Turn {
-        at: network.at[*node as usize],
-        around: network.around[*node as usize],
-    }));
+    turns.extend(
+        nodes.iter().map(|node| Turn { at: network.at[*node as usize], around: network.around[*node as usize] }),
+    );
     turns.push(Turn { at: to.at, around: end(to) });
     if network.knows_land {
         pull(&network.barrier, &mut turns, stops);
     }
     let asked = |place: &Place| (place.snap_km > 0.0).then(|| Vector::from(place.asked));
-    let turns: Vec<Vector> =
-        asked(from).into_iter().chain(turns.iter().map(|turn| turn.at)).chain(asked(to)).collect();
+    let turns: Vec<Vector> = asked(from).into_iter().chain(turns.iter().map(|turn| turn.at)).chain(asked(to)).collect();
     let km = turns.windows(2).map(|leg| leg[0].km_to(leg[1])).sum();
     Ok(Route { km, turns, passages, snap_km: [from.snap_km, to.snap_km] })
 }

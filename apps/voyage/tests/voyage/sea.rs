@@ -51,7 +51,7 @@ fn contents(passages: &str) -> file::Contents {
         passages: passages.to_owned(),
         slack: 0.01,
     };
-    build::build(&recipe, &mut |_| ()).expect("a network")
+    build::build(&recipe, &|_| ()).expect("a network")
 }
 
 fn small_world() -> Network {
@@ -137,7 +137,7 @@ fn a_canal_whose_end_is_on_land_is_refused() {
         passages: "[[canal]]\nname = \"dry\"\nalong = [[4.0, 2.0], [4.0, 0.0]]\n".to_owned(),
         slack: 0.01,
     };
-    let error = build::build(&recipe, &mut |_| ()).unwrap_err().to_string();
+    let error = build::build(&recipe, &|_| ()).unwrap_err().to_string();
     assert_eq!(error, "list of passages: an end of \"dry\" is not in the sea: 4.000,2.000");
 }
 
