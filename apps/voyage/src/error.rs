@@ -89,6 +89,20 @@ pub enum Error {
         /// Its line, from 1.
         line: u64,
     },
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The web service stopped.
+    #[error("the web service failed: {0}")]
+    Serve(std::io::Error),
+    /// The bus.
+    #[error(transparent)]
+    Bus(#[from] arioso::Error),
     /// A question that is not one.
     #[error("{0}")]
     Ask(String),

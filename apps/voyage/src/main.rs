@@ -1,17 +1,19 @@
 //! The command line.
 
 use std::io::{BufWriter, ErrorKind, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use arioso_voyage::build::{self, Recipe, simplify::Tolerance};
 use arioso_voyage::error::{Error, Result};
+use arioso_voyage::feed::{self, Feed};
 use arioso_voyage::input::Input;
 use arioso_voyage::sea::network::Network;
 use arioso_voyage::sea::router::{CACHE_BYTES, Options, Router, SNAP_KM_MAX};
 use arioso_voyage::sea::sphere::Position;
 use arioso_voyage::sea::{self, file};
-use arioso_voyage::{answer, check, nmea};
+use arioso_voyage::{answer, check, nmea, ports, serve};
 use clap::{Args, Parser, Subcommand};
 
 /// Vessel positions and ways by sea.
@@ -29,8 +31,19 @@ enum Command {
     Import(Import),
     /// The shortest way by sea from one position to another.
     Route(RouteArgs),
+    /// Answer over HTTP: JSON, a map, a description of the interface.
+    Serve(ServeArgs),
     /// Make a sea network out of land polygons (some minutes).
     BuildNetwork(BuildArgs),
+    /// Make the list of ports out of the World Port Index.
+    BuildPorts {
+        /// The index as CSV (`.zst` is unpacked).
+        #[arg(long, value_name = "FILE")]
+        index: PathBuf,
+        /// Where to write the list.
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
     /// Compare routes with land, with other tools and with published distances.
     Check(CheckArgs),
 }
@@ -39,13 +52,28 @@ enum Command {
 enum Import {
     /// AIS in NMEA 0183 sentences, one a line.
     Nmea {
-        /// Print one line of JSON for each message and each rejected line.
-        #[arg(long, required = true)]
+        /// Publish nothing; print one line of JSON for each message and each rejected line.
+        #[arg(long)]
         dry_run: bool,
+        /// Publish as this publisher: what an earlier import under the name stored is not stored again.
+        #[arg(long, value_name = "NAME")]
+        publisher: Option<String>,
+        #[command(flatten)]
+        bus: BusArgs,
         /// Files (`.zst` is unpacked); `-` is standard input.
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
+}
+
+#[derive(Debug, Args)]
+struct BusArgs {
+    /// The server of the bus.
+    #[arg(long, env = "ARIOSO_SERVER", default_value = "127.0.0.1:7420", value_name = "ADDR")]
+    server: String,
+    /// The bus in this directory, opened in this process, instead of a server.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -82,6 +110,24 @@ struct RouteArgs {
     /// Farthest that an end may be from water, in kilometres.
     #[arg(long, value_name = "KM", default_value_t = SNAP_KM_MAX)]
     snap_km_max: f64,
+    #[command(flatten)]
+    network: NetworkArgs,
+}
+
+#[derive(Debug, Args)]
+struct ServeArgs {
+    /// Where to listen; port 0 lets the system choose. The first line on standard output tells.
+    #[arg(long, default_value = "127.0.0.1:7430", value_name = "ADDR")]
+    listen: SocketAddr,
+    /// Listen beyond this machine although there is neither encryption nor a password.
+    #[arg(long)]
+    insecure: bool,
+    /// Requests answered at once; more get 503 with Retry-After.
+    #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    in_flight: u16,
+    /// Ceiling of the cache of answers, in MiB; 0 keeps nothing.
+    #[arg(long, default_value_t = CACHE_BYTES >> 20, value_name = "MIB", value_parser = clap::value_parser!(u64).range(0..=65_536))]
+    cache_mib: u64,
     #[command(flatten)]
     network: NetworkArgs,
 }
@@ -137,9 +183,12 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<ExitCode> {
     match command {
-        Command::Import(Import::Nmea { dry_run: _, files }) => import_nmea(&files)?,
+        Command::Import(Import::Nmea { dry_run: true, files, .. }) => print_nmea(&files)?,
+        Command::Import(Import::Nmea { files, bus, publisher, .. }) => import_nmea(&files, &bus, publisher.as_deref())?,
         Command::Route(args) => route(&args)?,
+        Command::Serve(args) => serve_http(&args)?,
         Command::BuildNetwork(args) => build_network(&args)?,
+        Command::BuildPorts { index, out } => build_ports(&index, &out)?,
         Command::Check(args) => return run_check(&args),
     }
     Ok(ExitCode::SUCCESS)
@@ -156,7 +205,20 @@ fn network(args: &NetworkArgs) -> Result<Network> {
     args.network.as_deref().map_or_else(sea::oceans, sea::open)
 }
 
-fn import_nmea(files: &[PathBuf]) -> Result<()> {
+fn import_nmea(files: &[PathBuf], bus: &BusArgs, publisher: Option<&str>) -> Result<()> {
+    let bus = feed::open(bus.data.as_deref(), &bus.server)?;
+    let mut feed = Feed::new(&bus, publisher)?;
+    for path in files {
+        let counts = nmea::import(Input::open(path)?, &mut feed)?;
+        eprintln!("{}: {counts}", path.display());
+    }
+    let (published, last) = feed.finish()?;
+    bus.close()?;
+    eprintln!("{published} published, the last one as {last}");
+    Ok(())
+}
+
+fn print_nmea(files: &[PathBuf]) -> Result<()> {
     let mut sink = nmea::JsonLines(BufWriter::new(std::io::stdout().lock()));
     for path in files {
         let counts = nmea::import(Input::open(path)?, &mut sink)?;
@@ -228,6 +290,29 @@ fn build_network(args: &BuildArgs) -> Result<()> {
     file::read(&bytes)?; // what cannot be read back is not written
     std::fs::write(&args.out, &bytes).map_err(|source| Error::WriteFile { path: args.out.clone(), source })?;
     eprintln!("{}: {} bytes", args.out.display(), bytes.len());
+    Ok(())
+}
+
+fn serve_http(args: &ServeArgs) -> Result<()> {
+    if !args.insecure && !args.listen.ip().is_loopback() {
+        return Err(Error::Ask(format!("{} is not loopback; listening there needs --insecure", args.listen)));
+    }
+    let router = Router::new(network(&args.network)?, args.cache_mib << 20);
+    let service = serve::service(router, args.in_flight.into())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Error::Serve)?;
+    runtime.block_on(async {
+        let listener = serve::listen(args.listen)?;
+        let address = listener.local_addr().map_err(Error::Serve)?;
+        println!("listening on http://{address}");
+        serve::serve(listener, service, serve::stop_signal()).await
+    })
+}
+
+fn build_ports(index: &Path, out: &Path) -> Result<()> {
+    let mut bytes = Vec::new();
+    let count = ports::build(index, &mut bytes)?;
+    std::fs::write(out, &bytes).map_err(|source| Error::WriteFile { path: out.to_owned(), source })?;
+    eprintln!("{}: {count} ports", out.display());
     Ok(())
 }
 

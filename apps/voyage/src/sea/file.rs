@@ -321,7 +321,7 @@ pub fn read(bytes: &[u8]) -> Result<Network> {
     };
     let mut network = Network {
         knows_land: !rings.is_empty(),
-        open: Nearby::new(of.clone()(false).map(spot)),
+        open: Nearby::new(of(false).map(spot)),
         inland: Nearby::new(of(true).map(spot)),
         passages,
         barrier: Barrier::new(arcs),

@@ -54,7 +54,7 @@ pub struct Voyage {
 }
 
 /// Whether a ship can be there in time.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Verdict {
     /// Yes or no.
     pub feasible: bool,

@@ -43,12 +43,14 @@ pub struct State {
     pub router: Router,
     /// The coast, drawn once.
     pub coast: String,
+    /// The ports of the map.
+    pub ports: String,
 }
 
 /// A service over `router` that works at `in_flight` requests at once.
 pub fn service(router: Router, in_flight: usize) -> Result<Service> {
     let coast = map::coast(router.network())?;
-    let state = Arc::new(State { router, coast });
+    let state = Arc::new(State { router, coast, ports: map::ports()? });
     let gate = Arc::new(Gate::new(in_flight));
     let asked = Service::new()
         .route("/api/route", get(api::get_route).post(api::post_route))
@@ -61,7 +63,8 @@ pub fn service(router: Router, in_flight: usize) -> Result<Service> {
         .route("/api/openapi.json", get(map::openapi))
         .route("/api/passages", get(api::passages))
         .route("/api/coast", get(map::get_coast))
-        .route("/api/ports", get(map::ports))
+        .route("/api/ports", get(map::get_ports))
+        .route("/map.js", get(map::script))
         .route("/healthz", get(|| async { "ok\n" }))
         .fallback(api::not_found)
         .method_not_allowed_fallback(api::not_allowed)
@@ -88,4 +91,22 @@ pub async fn serve(
 ) -> Result<()> {
     let listener = Gated::new(listener, CONNECTIONS_MAX);
     axum::serve(listener, service).with_graceful_shutdown(stop).await.map_err(Error::Serve)
+}
+
+/// Ready when the process is asked to end.
+pub async fn stop_signal() {
+    let interrupted = tokio::signal::ctrl_c();
+    #[cfg(unix)]
+    {
+        let Ok(mut ended) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else {
+            let _ = interrupted.await; // only one of the two can be heard
+            return;
+        };
+        tokio::select! {
+            _ = interrupted => {}
+            _ = ended.recv() => {}
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = interrupted.await;
 }

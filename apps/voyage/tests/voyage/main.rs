@@ -3,6 +3,10 @@
 //! Shared data is found through `ARIOSO_SHARED` (default: `../shared` beside the workspace). Where it
 //! is missing these tests fail under `CI` and are counted as left out elsewhere.
 
+mod feed;
+mod http;
+mod map;
 mod nmea;
 mod sea;
+mod serve;
 mod shared;

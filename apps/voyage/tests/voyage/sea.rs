@@ -96,7 +96,7 @@ fn a_canal_leads_through_land_unless_it_is_avoided() {
 fn a_way_across_the_antimeridian_goes_round_the_island_that_lies_on_it() {
     let router = &*SMALL;
     let route = router.route(at(178.0, 0.0), at(-178.0, 0.0), &router.options()).unwrap();
-    assert!((route.km / 1357.0 - 1.0).abs() < 0.01, "{}", route.km);
+    assert!((route.km / 1357.0 - 1.0).abs() < 0.02, "{}", route.km);
     let points = route.points();
     assert!(points.windows(2).all(|p| (p[0].lon - p[1].lon).abs() < 90.0), "no jump in {points:?}");
 }
