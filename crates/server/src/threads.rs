@@ -21,10 +21,10 @@ use crate::refill::{Refill, RefillJob, Refilled};
 
 /// How long after the last batch an empty one carries `synced_to` forward; half of what docs/format.md allows.
 const MARK_AFTER: Duration = Duration::from_millis(50);
-/// How often a full disk is asked for room again.
-const FULL_RETRY: Duration = Duration::from_millis(500);
-const FULL_RETRY_NS: i64 = 500_000_000;
-const _: () = assert!(FULL_RETRY.as_nanos() == FULL_RETRY_NS as u128);
+/// How often what failed, a full disk asked for room for one, is tried again.
+const RETRY: Duration = Duration::from_millis(500);
+const RETRY_NS: i64 = 500_000_000;
+const _: () = assert!(RETRY.as_nanos() == RETRY_NS as u128);
 /// The journal's jobs handed out at the same time: one of each kind.
 const JOBS_MAX: usize = 4;
 
@@ -123,10 +123,10 @@ fn run(
     let mut tried_at = 0;
     loop {
         attend(&mut log, &mut refill, node, desk, hand, &mut out);
-        let waited = wait(node, desk, log.has_held());
+        let waited = wait(node, desk, log.has_held(), log.backend().has_failed());
         // Whoever publishes on a full disk asks again and again: time counts, not quiet.
-        let full = node.engine.lock().is_disk_full() && clock.mono() - tried_at >= FULL_RETRY_NS;
-        if waited == Waited::Full || full {
+        let failed = node.engine.lock().is_disk_full() || log.backend().has_failed();
+        if waited == Waited::Failed || (failed && clock.mono() - tried_at >= RETRY_NS) {
             log.backend().retry();
             tried_at = clock.mono();
         }
@@ -143,12 +143,13 @@ enum Waited {
     Work,
     /// Nothing came for a while and a mark is wanted.
     Idle,
-    /// The disk was full a while ago.
-    Full,
+    /// The disk was full, or a job failed, a while ago.
+    Failed,
 }
 
-/// Waits until the log has something to do. `held`: batches wait for room, which a job makes.
-fn wait(node: &Node, desk: &Desk, held: bool) -> Waited {
+/// Waits until the log has something to do. `held`: batches wait for room, which a job makes. `failed`: a job is to be tried
+/// again.
+fn wait(node: &Node, desk: &Desk, held: bool, failed: bool) -> Waited {
     let mut engine = node.engine.lock();
     loop {
         let stop = desk.stop.load(Ordering::Acquire);
@@ -159,9 +160,9 @@ fn wait(node: &Node, desk: &Desk, held: bool) -> Waited {
             if node.work.wait_for(&mut engine, MARK_AFTER).timed_out() {
                 return Waited::Idle;
             }
-        } else if engine.is_disk_full() || (stop && held) {
-            if node.work.wait_for(&mut engine, FULL_RETRY).timed_out() {
-                return Waited::Full;
+        } else if engine.is_disk_full() || failed || (stop && held) {
+            if node.work.wait_for(&mut engine, RETRY).timed_out() {
+                return Waited::Failed;
             }
         } else {
             node.work.wait(&mut engine);

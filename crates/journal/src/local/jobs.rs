@@ -284,6 +284,11 @@ impl Local {
             .or_else(|| self.checkpoint_job().map(Job::Checkpoint))
     }
 
+    /// Whether a job failed, for whatever reason: [`Local::retry`] is to be called in a while.
+    pub fn has_failed(&self) -> bool {
+        matches!(self.behind, Behind::Full { .. } | Behind::Failed) || self.seal_failed || self.checkpoint_failed
+    }
+
     /// Tries again what failed: to be called now and then, and when room was made on the disk.
     pub fn retry(&mut self) {
         if matches!(self.behind, Behind::Full { .. } | Behind::Failed) {

@@ -203,6 +203,14 @@ impl Process {
         }
     }
 
+    /// Whether a job of the journal is to be tried again.
+    pub fn has_failed(&mut self) -> bool {
+        match &mut self.log {
+            AnyLog::Memory(_) => false,
+            AnyLog::Local(log, _) => log.backend().has_failed(),
+        }
+    }
+
     /// What `threads` does before each round: results taken in, jobs handed out, the engine told of the room. Gives the numbers
     /// of new jobs, and what jobs told.
     pub fn attend(&mut self) -> (Vec<u32>, Vec<Notice>) {

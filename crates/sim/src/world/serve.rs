@@ -16,7 +16,7 @@ use crate::{Check, violated};
 
 /// How long after the last batch an empty one carries `synced_to` forward, as `threads` does.
 const MARK_NS: u64 = 50 * MS;
-/// How often a full disk is asked for room again, as `threads` does.
+/// How often what failed, on a full disk for one, is tried again, as `threads` does.
 const FULL_RETRY_NS: u64 = 500 * MS;
 
 impl World {
@@ -32,11 +32,12 @@ impl World {
             let at = self.now + self.net.within(US, 100 * US);
             self.turn_soon(number, at);
         }
-        let Some(process) = &self.process else { return };
+        let Some(process) = &mut self.process else { return };
         if process.log_wants() {
             self.log_soon(false);
             return;
         }
+        let failed = process.has_failed();
         let (mark, full) = {
             let engine = process.node.engine.lock();
             (engine.wants_sync_mark(), engine.is_disk_full())
@@ -45,7 +46,7 @@ impl World {
             self.mark_due = true;
             self.queue.push(self.now + MARK_NS, Event::Log(self.life, true));
         }
-        if full && !self.retry_due {
+        if (full || failed) && !self.retry_due {
             self.retry_due = true;
             self.queue.push(self.now + FULL_RETRY_NS, Event::Retry(self.life));
         }

@@ -20,9 +20,10 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use super::Selector;
-use super::index::{Changed, Index, Key, Look, Place, slot_of, topic_of};
+use super::index::{Changed, Index, Look, Place};
 use super::pool::Address;
 use super::runs::{Runs, SlotSet, sort_slots};
+use super::words::{Key, slot_of, topic_of};
 
 /// A gather goes for this many messages at least …
 const GATHER_MESSAGES_MIN: u64 = 512;

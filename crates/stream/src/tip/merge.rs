@@ -12,10 +12,11 @@ use std::collections::binary_heap::PeekMut;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::index::{Index, IndexWriter, Key, Place, ahead};
+use super::index::{Index, IndexWriter, Place};
 use super::lanes::{Lanes, Order, Scratch};
 use super::pool::Address;
 use super::runs::Runs;
+use super::words::{Key, ahead};
 use super::{PartitionId, Selector, TipConfig};
 
 /// Index nodes filled for a measurement, some of them selected.

@@ -23,6 +23,7 @@ mod nodes;
 mod pool;
 mod read;
 mod runs;
+mod words;
 mod writer;
 
 #[cfg(test)]
