@@ -10,8 +10,10 @@ pub mod check;
 pub mod error;
 pub mod feed;
 pub mod input;
+pub mod model;
 pub mod nmea;
 pub mod ports;
+pub mod remote;
 pub mod sea;
 pub mod serve;
 

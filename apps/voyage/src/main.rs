@@ -9,6 +9,12 @@ use arioso_voyage::build::{self, Recipe, simplify::Tolerance};
 use arioso_voyage::error::{Error, Result};
 use arioso_voyage::feed::{self, Feed};
 use arioso_voyage::input::Input;
+use arioso_voyage::model::Prediction;
+use arioso_voyage::model::follow::{Reports, follow};
+use arioso_voyage::model::judge::Ports;
+use arioso_voyage::model::run::Threads;
+use arioso_voyage::model::score::Calls;
+use arioso_voyage::remote::{Patience, Remote};
 use arioso_voyage::sea::network::Network;
 use arioso_voyage::sea::router::{CACHE_BYTES, Options, Router, SNAP_KM_MAX};
 use arioso_voyage::sea::sphere::Position;
@@ -33,6 +39,8 @@ enum Command {
     Route(RouteArgs),
     /// Answer over HTTP: JSON, a map, a description of the interface.
     Serve(ServeArgs),
+    /// Predict where vessels go: reads ais/** on the bus, publishes to predictions/<mmsi>.
+    Model(ModelArgs),
     /// Make a sea network out of land polygons (some minutes).
     BuildNetwork(BuildArgs),
     /// Make the list of ports out of the World Port Index.
@@ -64,6 +72,36 @@ enum Import {
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
+    /// Tracks as CSV (`mmsi,unix_s,lat,lon,speed_kn,course_deg`), as position reports by time.
+    Tracks {
+        /// The file (`.zst` is unpacked).
+        file: PathBuf,
+        /// Publish as this publisher: what an earlier import under the name stored is not stored again.
+        #[arg(long, value_name = "NAME")]
+        publisher: Option<String>,
+        #[command(flatten)]
+        bus: BusArgs,
+    },
+}
+
+#[derive(Debug, Args)]
+struct ModelArgs {
+    #[command(flatten)]
+    bus: BusArgs,
+    /// End behind the last report that is there; otherwise follow live.
+    #[arg(long)]
+    until_end: bool,
+    /// Threads that ask the path finder (as many keep the state of vessels).
+    #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: u16,
+    /// Ask the web service there instead of the path finder in this process.
+    #[arg(long, value_name = "ADDR")]
+    remote: Option<SocketAddr>,
+    /// Tell at the end how often the ports at which the vessels called were predicted.
+    #[arg(long, requires = "until_end")]
+    score: bool,
+    #[command(flatten)]
+    network: NetworkArgs,
 }
 
 #[derive(Debug, Args)]
@@ -186,6 +224,8 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Import(Import::Nmea { dry_run: true, files, .. }) => print_nmea(&files)?,
         Command::Import(Import::Nmea { files, bus, publisher, .. }) => import_nmea(&files, &bus, publisher.as_deref())?,
         Command::Route(args) => route(&args)?,
+        Command::Import(Import::Tracks { file, publisher, bus }) => import_tracks(&file, &bus, publisher.as_deref())?,
+        Command::Model(args) => model(&args)?,
         Command::Serve(args) => serve_http(&args)?,
         Command::BuildNetwork(args) => build_network(&args)?,
         Command::BuildPorts { index, out } => build_ports(&index, &out)?,
@@ -290,6 +330,54 @@ fn build_network(args: &BuildArgs) -> Result<()> {
     file::read(&bytes)?; // what cannot be read back is not written
     std::fs::write(&args.out, &bytes).map_err(|source| Error::WriteFile { path: args.out.clone(), source })?;
     eprintln!("{}: {} bytes", args.out.display(), bytes.len());
+    Ok(())
+}
+
+fn import_tracks(file: &Path, bus: &BusArgs, publisher: Option<&str>) -> Result<()> {
+    let bus = feed::open(bus.data.as_deref(), &bus.server)?;
+    let mut feed = Feed::new(&bus, publisher)?;
+    for (topic, time, payload) in arioso_voyage::model::input::tracks(file)? {
+        feed.publish(&topic, &payload, Some(time))?;
+    }
+    let (published, last) = feed.finish()?;
+    bus.close()?;
+    eprintln!("{published} published, the last one as {last}");
+    Ok(())
+}
+
+fn model(args: &ModelArgs) -> Result<()> {
+    let bus = feed::open(args.bus.data.as_deref(), &args.bus.server)?;
+    let list = ports::ports()?;
+    let ports = Ports::new(list.clone());
+    let threads = Threads { fleet: args.threads.into(), judge: args.threads.into() };
+    let mut kept = Vec::new();
+    let seen = |prediction: &Prediction| {
+        if args.score {
+            kept.push(prediction.clone());
+        }
+    };
+    let told = match args.remote {
+        Some(address) => {
+            let finder = Remote::new(address, Patience::default());
+            follow(&bus, args.until_end, &ports, &finder, threads, seen)?
+        }
+        None => {
+            let finder = Router::new(network(&args.network)?, CACHE_BYTES);
+            follow(&bus, args.until_end, &ports, &finder, threads, seen)?
+        }
+    };
+    println!("{told} predictions");
+    if args.score {
+        let mut calls = Calls::default();
+        for report in Reports::new(&bus, true)? {
+            calls.hear(&report?, &list);
+        }
+        for (mmsi, time, port) in calls.all() {
+            println!("{mmsi} called at {port} at {time:.0}");
+        }
+        println!("{:?}", calls.score(&kept, &list));
+    }
+    bus.close()?;
     Ok(())
 }
 
