@@ -5,6 +5,7 @@
 //! [`sea`] finds ways, [`build`] makes the network that it needs, [`check`] judges both.
 
 pub mod answer;
+pub mod bench;
 pub mod build;
 pub mod check;
 pub mod error;

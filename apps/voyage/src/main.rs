@@ -19,7 +19,7 @@ use arioso_voyage::sea::network::Network;
 use arioso_voyage::sea::router::{CACHE_BYTES, Options, Router, SNAP_KM_MAX};
 use arioso_voyage::sea::sphere::Position;
 use arioso_voyage::sea::{self, file};
-use arioso_voyage::{answer, check, nmea, ports, serve};
+use arioso_voyage::{answer, bench, check, nmea, ports, serve};
 use clap::{Args, Parser, Subcommand};
 
 /// Vessel positions and ways by sea.
@@ -52,6 +52,8 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
     },
+    /// The questions of a replay, asked in process and over HTTP (Linux).
+    Bench(BenchArgs),
     /// Compare routes with land, with other tools and with published distances.
     Check(CheckArgs),
 }
@@ -194,6 +196,28 @@ struct BuildArgs {
 }
 
 #[derive(Debug, Args)]
+struct BenchArgs {
+    /// Tracks as for `import tracks`.
+    #[arg(long, default_value = "../shared/data/sea/ais_tracks.csv.zst", value_name = "FILE")]
+    tracks: PathBuf,
+    /// Most questions of the replay that are asked.
+    #[arg(long, default_value_t = 20_000, value_name = "N")]
+    questions: usize,
+    /// Threads that ask; may be repeated.
+    #[arg(long, default_values_t = [1, 2], value_name = "N")]
+    threads: Vec<usize>,
+    /// Clients in the storm.
+    #[arg(long, default_value_t = 64, value_name = "N")]
+    storm: usize,
+    /// Requests that the service answers at once in the storm.
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    storm_in_flight: u16,
+    /// Where every answer is known, in process is asked so many times as often, for its time to be seen.
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    repeat: usize,
+}
+
+#[derive(Debug, Args)]
 struct CheckArgs {
     /// Directory with `land_10m.geojson.zst`, `distances_peer.jsonl.zst` and the other files.
     #[arg(long, default_value = "../shared/data/sea", value_name = "DIR")]
@@ -229,6 +253,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Serve(args) => serve_http(&args)?,
         Command::BuildNetwork(args) => build_network(&args)?,
         Command::BuildPorts { index, out } => build_ports(&index, &out)?,
+        Command::Bench(args) => run_bench(&args)?,
         Command::Check(args) => return run_check(&args),
     }
     Ok(ExitCode::SUCCESS)
@@ -401,6 +426,49 @@ fn build_ports(index: &Path, out: &Path) -> Result<()> {
     let count = ports::build(index, &mut bytes)?;
     std::fs::write(out, &bytes).map_err(|source| Error::WriteFile { path: out.to_owned(), source })?;
     eprintln!("{}: {count} ports", out.display());
+    Ok(())
+}
+
+fn run_bench(args: &BenchArgs) -> Result<()> {
+    let plan = bench::Plan {
+        questions: args.questions.max(1),
+        threads: args.threads.iter().map(|n| (*n).max(1)).collect(),
+        storm: args.storm.max(1),
+        storm_in_flight: args.storm_in_flight,
+        repeat: args.repeat.max(1),
+    };
+    let questions = bench::questions(&args.tracks, plan.questions)?;
+    println!(
+        "{} questions of the model's replay; {} clients in the storm, {} answered at once",
+        questions.len(),
+        plan.storm,
+        plan.storm_in_flight
+    );
+    println!(
+        "| answers | way | threads | answers | wall s | CPU s | busy | CPU µs/answer | finder's own | less that | retries | digest |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
+    let rows = bench::bench(&plan, &questions, |r| {
+        println!(
+            "| {} | {} | {} | {} | {:.2} | {:.2} | {:.0} % | {:.2} | {:.2} | {:.2} | {} | {:016x} |",
+            r.cost,
+            r.way,
+            r.threads,
+            r.answers,
+            r.wall_s,
+            r.cpu_s,
+            100.0 * r.cpu_s / r.wall_s,
+            r.cpu_us(),
+            r.engine_us,
+            r.cpu_us() - r.engine_us,
+            r.retries,
+            r.digest
+        );
+    })?;
+    println!("{}", serde_json::to_string(&rows).map_err(|e| Error::Write(e.into()))?);
+    if rows.iter().any(|row| row.digest != rows[0].digest) {
+        return Err(Error::Ask("the answers differ".to_owned()));
+    }
     Ok(())
 }
 

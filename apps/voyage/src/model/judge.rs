@@ -11,15 +11,15 @@ use crate::sea::router::Voyage;
 use crate::sea::sphere::{Position, Vector};
 
 /// Ports for which the path finder is asked, the best by great circles.
-pub const CANDIDATES: usize = 48;
+pub const CANDIDATES: usize = 96;
 
 /// Ports told in a prediction.
 const PORTS_TOLD: usize = 10;
 
 /// What a detour of the whole way costs; half the distance to a port from which it counts less; what a port
 /// that is reported gains; what one loses that cannot be reached in time.
-const DETOUR: f64 = 30.0;
-const FAR_KM: f64 = 3000.0;
+const DETOUR: f64 = 120.0;
+const FAR_KM: f64 = 1000.0;
 const REPORTED: f64 = 6.0;
 const TOO_LATE: f64 = 8.0;
 

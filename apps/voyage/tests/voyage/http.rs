@@ -42,11 +42,12 @@ impl Drop for Running {
     }
 }
 
-/// A connection with one request on it.
+/// A connection with one request on it. One whose body is still to come waits for "continue".
 pub fn send(address: &str, method: &str, path: &str, body: &str, bytes_told: usize) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("a connection");
+    let expect = if body.len() < bytes_told { "Expect: 100-continue\r\n" } else { "" };
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {bytes_told}\r\n\r\n"
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{expect}Content-Type: application/json\r\nContent-Length: {bytes_told}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).expect("a request sent");
     stream
