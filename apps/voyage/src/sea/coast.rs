@@ -11,9 +11,9 @@ use super::sphere::{EARTH_KM, Position, Vector, side};
 /// Lattice steps in a degree: a step is 1.1 m at most.
 pub const STEPS_PER_DEGREE: f64 = 100_000.0;
 
-/// How far off its corner a node may lie, in kilometres: the widest that has room. Ships keep some miles off
+/// How far off its corner a node may lie, in kilometres: the widest that has room. Ships keep a mile off
 /// a cape where they can.
-pub const OFFING_KM: [f64; 9] = [8.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.1, 0.04, 0.015];
+pub const OFFING_KM: [f64; 7] = [2.0, 1.0, 0.5, 0.25, 0.1, 0.04, 0.015];
 
 /// The offing of a corner that has no node, because there is no room or because no way uses it.
 pub const NO_NODE: u8 = 255;

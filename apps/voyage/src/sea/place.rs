@@ -28,9 +28,6 @@ const LINKS_MIN: usize = 2;
 /// Directions around a place.
 const SECTORS: usize = 8;
 
-/// Farthest that a place on land is put off the coast, in kilometres.
-const SNAP_OFFING_KM_MAX: f64 = 2.0;
-
 /// Directions tried to leave a corner of the coast.
 const TURNS: u32 = 12;
 
@@ -141,7 +138,7 @@ fn start(network: &Network, asked: Position, snap_km_max: f64) -> Result<Start> 
 fn put_to_sea(network: &Network, at: Vector, shore: Vector) -> Vector {
     let ahead = (shore - at).unit();
     let aside = ahead.cross(shore).unit();
-    for km in OFFING_KM.into_iter().filter(|km| *km <= SNAP_OFFING_KM_MAX) {
+    for km in OFFING_KM {
         let off = |turn: f64| (shore + (ahead * turn.cos() + aside * turn.sin()) * (km / EARTH_KM)).unit();
         let room = |p: Vector| {
             let found = coast::shore(&network.barrier, p, 2.0 * km);
