@@ -173,3 +173,47 @@ impl Feasible for Remote {
         Err(Error::Ask(format!("{}: {status}: {told}", self.address)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A service that gives `answers`, each on a connection of its own, to whatever it is asked.
+    fn service(answers: Vec<&'static str>) -> (SocketAddr, std::thread::JoinHandle<()>) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let thread = std::thread::spawn(move || {
+            for answer in answers {
+                let mut stream = listener.accept().unwrap().0;
+                let mut bytes = [0; 4096];
+                assert!(stream.read(&mut bytes).unwrap() > 0);
+                stream.write_all(answer.as_bytes()).unwrap();
+            }
+        });
+        (address, thread)
+    }
+
+    fn patience(tries_max: u32) -> Patience {
+        Patience { wait: Duration::from_millis(1), keep: false, tries_max, ..Patience::default() }
+    }
+
+    const BUSY: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\n{}";
+
+    #[test]
+    fn what_is_refused_or_cut_is_asked_again_until_it_is_answered() {
+        let (address, thread) =
+            service(vec![BUSY, "HTTP/1.1", "HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\n{\"a\":1}"]);
+        let remote = Remote::new(address, patience(5));
+        assert_eq!(remote.post("/x", &json!({})).unwrap(), (200, json!({ "a": 1 })));
+        assert_eq!(remote.retries(), 2);
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_service_that_never_answers_is_given_up_and_named() {
+        let (address, thread) = service(vec![BUSY, BUSY]);
+        let error = Remote::new(address, patience(2)).post("/x", &json!({})).unwrap_err().to_string();
+        assert_eq!(error, format!("{address}: no answer after 2 tries: 503, too many requests"));
+        thread.join().unwrap();
+    }
+}
