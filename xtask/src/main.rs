@@ -14,6 +14,7 @@ usage: cargo xtask COMMAND
   test    every test of the workspace
   sim     the simulator, 200 seeds (release build)
   demo    the demo on a small tree (release build)
+  browser chromium, in which the map page is tested, by apt-get where it is missing (ci does so if CI is set)
   crash   a real server killed under load; --kills N (20), with --seed N (1)
 
 Examples:
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         ["test"] => steps::test(),
         ["sim"] => steps::sim(),
         ["demo"] => steps::demo(),
+        ["browser"] => steps::browser(),
         ["crash", ref options @ ..] => match steps::CrashOptions::read(options) {
             Some(options) => steps::crash(options),
             None => Err(format!("crash {}: --kills N and --seed N are wanted, N a number", options.join(" "))),

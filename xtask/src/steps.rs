@@ -37,6 +37,9 @@ fn cargo_with(arguments: &[&str], variables: &[(&str, String)]) -> Done {
 
 /// Everything.
 pub fn ci() -> Done {
+    if env::var_os("CI").is_some() {
+        browser()?; // elsewhere the test of the map page says what it needs, and is left out
+    }
     tidy()?;
     lint()?;
     test()?;
@@ -51,6 +54,16 @@ pub fn tidy() -> Done {
         eprintln!("{line}");
     }
     if wrong.is_empty() { Ok(()) } else { Err(format!("tidy: {} things to mend, named above", wrong.len())) }
+}
+
+/// The browser in which the map page is tested, from the system's package manager where it is missing.
+pub fn browser() -> Done {
+    let there = |name: &str| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success());
+    if ["chromium", "chromium-browser", "google-chrome"].into_iter().any(there) {
+        return Ok(());
+    }
+    run("apt-get", &["update"], &[])?;
+    run("apt-get", &["install", "-y", "--no-install-recommends", "chromium"], &[])
 }
 
 /// Formatting and lints.

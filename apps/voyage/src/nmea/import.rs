@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use super::assemble::{Assembler, Incomplete};
+use super::clock;
 use super::message::Message;
 use super::record::{Heard, Outcome, Record};
 use super::sentence::{self, Reject};
@@ -83,12 +84,21 @@ pub struct Decoder {
     given_up: Vec<Incomplete>,
     waiting: BTreeMap<u64, Record>,
     counts: Counts,
+    /// The time told by a line before the sentences that it belongs to.
+    ahead: Option<i64>,
+    /// The time of the line at hand.
+    received: Option<i64>,
 }
 
 impl Decoder {
     /// Takes the next line of an input.
     pub fn line(&mut self, line: &[u8], sink: &mut dyn Sink) -> Result<()> {
         self.counts.lines += 1;
+        self.received = clock::received(line);
+        if clock::is_ahead(line) {
+            self.ahead = self.received;
+        }
+        self.received = self.received.or(self.ahead);
         if let Some(sentence) = sentence::find(line) {
             self.counts.sentences += 1;
             self.sentence(self.counts.lines, sentence);
@@ -123,13 +133,14 @@ impl Decoder {
                     Ok(message) => Outcome::Message(heard, message),
                     Err(why) => Outcome::Undecodable(heard, why),
                 };
-                return self.put(Record { lines: whole.lines, outcome });
+                return self.put(whole.lines, outcome);
             }
         };
-        self.put(Record { lines: vec![line], outcome });
+        self.put(vec![line], outcome);
     }
 
-    fn put(&mut self, record: Record) {
+    fn put(&mut self, lines: Vec<u64>, outcome: Outcome) {
+        let record = Record { lines, outcome, received: self.received };
         self.counts.count(&record.outcome);
         let before = self.waiting.insert(record.last_line(), record);
         assert!(before.is_none(), "a line completes one record");
@@ -137,7 +148,7 @@ impl Decoder {
 
     fn release(&mut self, sink: &mut dyn Sink) -> Result<()> {
         for Incomplete { lines, parts, have } in std::mem::take(&mut self.given_up) {
-            self.put(Record { lines, outcome: Outcome::Incomplete { parts, have } });
+            self.put(lines, Outcome::Incomplete { parts, have });
         }
         let open = self.assembler.earliest_open_line().unwrap_or(u64::MAX);
         while let Some(first) = self.waiting.first_entry().filter(|e| *e.key() < open) {

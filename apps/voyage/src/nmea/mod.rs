@@ -10,6 +10,7 @@
 
 pub mod assemble;
 pub mod bits;
+pub mod clock;
 pub mod fields;
 pub mod import;
 pub mod message;

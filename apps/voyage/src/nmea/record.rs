@@ -12,6 +12,8 @@ pub struct Record {
     pub lines: Vec<u64>,
     /// What they hold.
     pub outcome: Outcome,
+    /// When the last of them was received, in unix nanoseconds, if the receiver tells.
+    pub received: Option<i64>,
 }
 
 /// Where a whole payload was heard.
