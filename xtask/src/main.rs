@@ -1,5 +1,6 @@
 //! The whole check of this repository, the same everywhere: `cargo xtask ci`.
 
+mod java;
 mod steps;
 mod tidy;
 
@@ -8,13 +9,15 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  ci      everything below, in order, then the simulator and the demo; what must pass before a change is sent
+  ci      tidy, lint, test, sim, demo, java, in this order; what must pass before a change is sent
   tidy    the arrows between crates, what the core may not use, the length of files
   lint    formatting and clippy, warnings are errors
   test    every test of the workspace
   sim     the simulator, 200 seeds (release build)
   demo    the demo on a small tree (release build)
   browser chromium, in which the map page is tested, by apt-get where it is missing (ci does so if CI is set)
+  java    the Maven artefact: its native library, its jars, its tests (JDK and Maven are installed where missing)
+  native  the native library of the Maven artefact, copied into DIR as the jar holds it
   crash   a real server killed under load; --kills N (20), with --seed N (1)
 
 Examples:
@@ -32,6 +35,8 @@ fn main() -> ExitCode {
         ["sim"] => steps::sim(),
         ["demo"] => steps::demo(),
         ["browser"] => steps::browser(),
+        ["java"] => java::java(),
+        ["native", directory] => java::native(directory),
         ["crash", ref options @ ..] => match steps::CrashOptions::read(options) {
             Some(options) => steps::crash(options),
             None => Err(format!("crash {}: --kills N and --seed N are wanted, N a number", options.join(" "))),

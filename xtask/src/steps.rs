@@ -5,15 +5,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use crate::tidy;
+use crate::{java, tidy};
 
-type Done = Result<(), String>;
+/// Done, or what went wrong.
+pub type Done = Result<(), String>;
 
-fn root() -> PathBuf {
+/// The repository.
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| ".".into(), Path::to_path_buf)
 }
 
-fn run(program: &str, arguments: &[&str], variables: &[(&str, String)]) -> Done {
+/// Runs a command in the repository, showing it and how long it took.
+pub fn run(program: &str, arguments: &[&str], variables: &[(&str, String)]) -> Done {
     let shown = format!("{program} {}", arguments.join(" "));
     println!("xtask: {shown}");
     let start = Instant::now();

@@ -47,7 +47,7 @@ fn read(path: &Path) -> Result<String, String> {
 
 fn manifests(root: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
-    for folder in ["crates", "apps", "bindings"] {
+    for folder in ["crates", "apps", "bindings/java"] {
         let Ok(entries) = fs::read_dir(root.join(folder)) else { continue };
         for entry in entries {
             let manifest = entry.map_err(|error| format!("{folder}: {error}"))?.path().join("Cargo.toml");

@@ -264,6 +264,11 @@ impl Subscription {
         }
     }
 
+    /// The same subscription for asynchronous code, or for polling by hand.
+    pub fn client(&mut self) -> &mut arioso_client::Subscription {
+        &mut self.subscription
+    }
+
     /// Goes on at `begin` after `Trimmed`. `false`: it was not trimmed.
     ///
     /// ```

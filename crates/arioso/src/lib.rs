@@ -31,11 +31,13 @@ mod blocking;
 mod bus;
 mod error;
 
+/// What a client can meet, by variant; [`Error`] holds it.
+pub use arioso_client::Error as ClientError;
 pub use arioso_client::{
     Ack, Batch, Client, Delivery, Expect, Message, Messages, Options, Receipt, Received, RecordBlock, Snapshot,
     Subscribe, TopicId,
 };
-pub use arioso_server::settings::Settings;
+pub use arioso_server::settings::{SettingError, Settings, setting};
 pub use arioso_stream::Sequence;
 pub use arioso_wire::{AckLevel, BackUpRow, Begin, Code, StatusRow};
 pub use blocking::{CursorInfo, Publisher, PublisherInfo, Subscription, TopicInfo};
