@@ -9,7 +9,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  ci      tidy, lint, test, sim, demo, java, in this order; what must pass before a change is sent
+  ci      tidy, lint, test, sim, demo, in this order; what must pass before a change is sent
   tidy    the arrows between crates, what the core may not use, the length of files
   lint    formatting and clippy, warnings are errors
   test    every test of the workspace

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use crate::{java, tidy};
+use crate::tidy;
 
 /// Done, or what went wrong.
 pub type Done = Result<(), String>;
