@@ -79,6 +79,10 @@ public final class ErrorCode {
     public static final int NOT_OFFERED = 35;
     /** Reserved. */
     public static final int TOO_SLOW_TO_READ_NAMES = 36;
+    /** No snapshot has this name and place. */
+    public static final int NO_SUCH_SNAPSHOT = 37;
+    /** Snapshots of 1000 names are kept. */
+    public static final int TOO_MANY_SNAPSHOTS = 38;
     /** The bus, publisher or subscription is closed. */
     public static final int CLOSED = -1;
     /** The server could not be reached for too long; detail a: for how many ms. */
