@@ -451,8 +451,7 @@ impl Pair {
             let again = self.model.records_take_effect();
             self.compare_replies()?;
             self.compare_voids()?;
-            let mut asked = Vec::new();
-            self.ledger.take_rejudges(&mut asked);
+            let asked: Vec<Rejudge> = std::iter::from_fn(|| self.ledger.next_rejudge()).collect();
             let got: BTreeSet<u64> = asked.iter().map(|ask| ask.tag).collect();
             same("judge again", &got, &again)?;
             self.compare_marks()?;

@@ -226,7 +226,7 @@ impl Scenario {
             out.push('\n');
         }
         let asked = self.rejudges.len();
-        self.ledger.take_rejudges(&mut self.rejudges);
+        self.rejudges.extend(std::iter::from_fn(|| self.ledger.next_rejudge()));
         for ask in &self.rejudges[asked..] {
             let name = self.name(ask.publisher);
             let last = if ask.last { ", the last" } else { "" };

@@ -8,6 +8,7 @@
 //!
 //! The set is the smallest: an entry lies whole in one batch and has one publisher, so no part of it can stand alone.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use arioso_stream::Sequence;
@@ -74,7 +75,7 @@ pub(crate) struct Voids {
     taken: Vec<Ticket>,
     /// Records in flight: the record's ticket and what it makes void.
     records: Vec<(Ticket, Vec<Ticket>)>,
-    pub(crate) rejudges: Vec<Rejudge>,
+    pub(crate) rejudges: VecDeque<Rejudge>,
     /// Answers told to the caller and not judged.
     unjudged: usize,
     /// Entries to be marked, and those looked at; empty between calls.
@@ -285,7 +286,7 @@ impl Ledger {
             }
             held.waits = held.waits & !WAIT_CONDITION | WAIT_JUDGEMENT;
             self.voids.unjudged += 1;
-            self.voids.rejudges.push(Rejudge {
+            self.voids.rejudges.push_back(Rejudge {
                 ticket: on_this,
                 tag: held.tag,
                 publisher: held.publisher,
@@ -295,16 +296,11 @@ impl Ledger {
         }
     }
 
-    /// The next of the answers of [`take_rejudges`](Ledger::take_rejudges), for a caller whose judgement may take back others
-    /// of them.
+    /// The next answer that is to be judged again, since what it was judged on is void. Each is told once and keeps its place in
+    /// the order of replies until [`judged`](Ledger::judged), which comes before anything else is done; a judgement may take
+    /// back those that come after it.
     pub fn next_rejudge(&mut self) -> Option<Rejudge> {
-        if self.voids.rejudges.is_empty() { None } else { Some(self.voids.rejudges.remove(0)) }
-    }
-
-    /// Answers that are to be judged again, since what they were judged on is void. Each is told once and keeps its place in
-    /// the order of replies until [`judged`](Ledger::judged), which comes before anything else is done.
-    pub fn take_rejudges(&mut self, out: &mut Vec<Rejudge>) {
-        out.append(&mut self.voids.rejudges);
+        self.voids.rejudges.pop_front()
     }
 
     /// Tells what judging an answer again came to.

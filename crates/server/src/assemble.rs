@@ -53,6 +53,25 @@ pub struct Found {
     pub voids: Voids,
 }
 
+impl Found {
+    /// A stream whose numbers go on at `resume`, and of which nothing is there.
+    pub fn empty(identity: Identity, resume: Resume, names: Names) -> Found {
+        Found {
+            identity,
+            last_batch: resume.batch - 1,
+            settled_to: Sequence(resume.next.0 - 1),
+            resume,
+            names,
+            topics: Vec::new(),
+            topic_floor: 1,
+            publishers: Vec::new(),
+            cursors: CursorsFound::default(),
+            table: SegmentTable::new(1),
+            voids: Voids::default(),
+        }
+    }
+}
+
 /// The reply-ordering groups as set, or what is wrong with them.
 pub fn groups(settings: &Settings) -> Result<Groups, arioso_journal::Error> {
     settings::groups(Some(&settings.write_reply_ordering_groups), Some(&settings.max_write_reply_ordering_groups))

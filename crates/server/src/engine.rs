@@ -583,11 +583,6 @@ impl Engine {
         self.wanted_bytes > 0
     }
 
-    /// Whether the disk is full.
-    pub fn is_disk_full(&self) -> bool {
-        self.disk_full
-    }
-
     /// Replay found messages that never were: says so in the stream before anything else.
     pub fn void_at_start(&mut self, now: i64, ranges: &[(Sequence, Sequence)]) {
         let (first, batch) = self.order.void(now, ranges);

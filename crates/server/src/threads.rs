@@ -131,8 +131,8 @@ fn run(
         attend(&mut log, &mut refill, node, desk, hand, &mut out);
         let waited = wait(node, desk, log.has_held(), log.backend().has_failed());
         // Whoever publishes on a full disk asks again and again: time counts, not quiet.
-        let failed = node.engine.lock().is_disk_full() || log.backend().has_failed();
-        if waited == Waited::Failed || (failed && clock.mono() - tried_at >= RETRY_NS) {
+        let due = log.backend().has_failed() && clock.mono() - tried_at >= RETRY_NS;
+        if waited == Waited::Failed || due {
             log.backend().retry();
             tried_at = clock.mono();
         }
@@ -172,7 +172,7 @@ fn wait(node: &Node, desk: &Desk, held: bool, failed: bool) -> Waited {
             if node.work.wait_for(&mut engine, MARK_AFTER).timed_out() {
                 return Waited::Idle;
             }
-        } else if engine.is_disk_full() || failed || (stop && held) {
+        } else if failed || (stop && held) {
             if node.work.wait_for(&mut engine, RETRY).timed_out() {
                 return Waited::Failed;
             }

@@ -25,8 +25,6 @@ use arioso_server::opening::{self, Chance};
 use arioso_server::output::Output;
 use arioso_server::session::Session;
 use arioso_server::settings::Settings;
-use arioso_store::segment::SegmentTable;
-use arioso_store::voids::Voids;
 use arioso_stream::names::Names;
 use arioso_stream::order::{RESERVE_AHEAD, Resume};
 use arioso_stream::record::{FLAG_CONDITIONAL, push_extension, push_record};
@@ -68,25 +66,10 @@ fn settings() -> Settings {
 
 impl Bus {
     fn memory() -> Bus {
-        let found = Found {
-            identity: Identity { stream_id: 7, stream_name: "test".into(), server_epoch: 1 },
-            resume: Resume {
-                next: Sequence(1),
-                reserved_to: Sequence(RESERVE_AHEAD),
-                timestamp: 0,
-                batch: 1,
-                publisher: 1,
-            },
-            last_batch: 0,
-            settled_to: Sequence(0),
-            names: Names::new(1_000, 1),
-            topics: Vec::new(),
-            topic_floor: 1,
-            publishers: Vec::new(),
-            cursors: Default::default(),
-            table: SegmentTable::new(1),
-            voids: Voids::default(),
-        };
+        let identity = Identity { stream_id: 7, stream_name: "test".into(), server_epoch: 1 };
+        let reserved_to = Sequence(RESERVE_AHEAD);
+        let resume = Resume { next: Sequence(1), reserved_to, timestamp: 0, batch: 1, publisher: 1 };
+        let found = Found::empty(identity, resume, Names::new(1_000, 1));
         let (node, tip) = assemble(settings(), Arc::new(SimDisk::new(1)), 1, found).unwrap();
         let log = Log::new(Arc::clone(&node), MemoryBackend::on_demand(1 << 30, 8), tip);
         Bus { node, log: AnyLog::Memory(Box::new(log)), peers: BTreeMap::new(), now: Now { wall: 1_000, mono: 0 } }

@@ -179,7 +179,7 @@ impl Local {
         // The mark of a clean stop is gone, and the epoch taken, before the first number.
         Epoch { epoch, clean: None }.store(&*disk)?;
         let free = opening.collect_free(&survey, newest_number + 1)?;
-        let opened_disk = Arc::clone(&disk);
+        let base_bytes = bases_bytes(&*disk, &bases)?;
         let Opening { identity, found, table, unsealed, chain, last_sequence, .. } = opening;
         let spare = survey.prepared.iter().any(|spare| spare.id == newest_number + 1);
         let mut local = Local {
@@ -211,7 +211,7 @@ impl Local {
             unsealed,
             sealing: false,
             seal_failed: false,
-            base_bytes: bases_bytes(&*opened_disk, &bases)?,
+            base_bytes,
             checkpoint_wanted: false,
             bases,
             checkpointing: false,
@@ -402,10 +402,10 @@ impl<'a> Opening<'a> {
     /// batches. A sync that failed before the stop may have left pages that look written and are not: only writing them
     /// again makes the next sync speak of them.
     fn write_doubtful_again(&mut self) -> Result<(), Error> {
+        let mut bytes = vec![0; 1 << 20];
         for (number, known) in &self.unsealed {
             let Some(from) = self.unsynced.begins(*number) else { continue };
             let file = self.disk.open(&segment_path(*number), Access::ReadWrite)?;
-            let mut bytes = vec![0; 1 << 20];
             let mut at = from;
             while at < known.end {
                 let piece = &mut bytes[..(known.end - at).min(1 << 20) as usize];

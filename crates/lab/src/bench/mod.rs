@@ -23,8 +23,6 @@ use std::path::Path;
 
 use clap::Subcommand;
 
-use report::Report;
-
 /// Why a bench has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -135,35 +133,30 @@ pub enum Bench {
 }
 
 impl Bench {
-    /// Runs it and prints what it found.
+    /// Runs it and prints what it found; merge and tip print as they go.
     pub fn run(&self) -> Result<()> {
-        let mut out = std::io::stdout().lock();
-        let printed = match self {
-            Bench::Merge(arguments) => crate::merge_bench::run(arguments, &mut out),
-            Bench::Tip(arguments) => crate::tip_bench::run(arguments, &mut out),
-            bench => {
-                drop(out);
-                bench.report()?.print()
+        let report = match self {
+            Bench::Merge(arguments) => {
+                return printed(crate::merge_bench::run(arguments, &mut std::io::stdout().lock()));
             }
+            Bench::Tip(arguments) => return printed(crate::tip_bench::run(arguments, &mut std::io::stdout().lock())),
+            Bench::Publish(arguments) => publish::run(arguments)?,
+            Bench::Replay(arguments) => replay::run(arguments)?,
+            Bench::Replies(arguments) => replies::run(arguments)?,
+            Bench::Slow(arguments) => slow::run(arguments)?,
+            Bench::Topics(arguments) => topics::run(arguments)?,
+            Bench::PeerLoad(arguments) => peers::load(arguments)?,
+            Bench::PeerReplay(arguments) => peers::replay(arguments)?,
+            Bench::PeerPub(arguments) => peers::publish(arguments)?,
         };
-        printed.or_else(|error| {
-            let quiet = error.kind() == std::io::ErrorKind::BrokenPipe;
-            if quiet { Ok(()) } else { Err(io("standard output")(error)) }
-        })
+        printed(report.print())
     }
+}
 
-    /// Runs it; the benches of merge and tip print by themselves.
-    pub fn report(&self) -> Result<Report> {
-        match self {
-            Bench::Merge(_) | Bench::Tip(_) => Err(Error::Use("this bench has no report: it prints as it goes".into())),
-            Bench::Publish(arguments) => publish::run(arguments),
-            Bench::Replay(arguments) => replay::run(arguments),
-            Bench::Replies(arguments) => replies::run(arguments),
-            Bench::Slow(arguments) => slow::run(arguments),
-            Bench::Topics(arguments) => topics::run(arguments),
-            Bench::PeerLoad(arguments) => peers::load(arguments),
-            Bench::PeerReplay(arguments) => peers::replay(arguments),
-            Bench::PeerPub(arguments) => peers::publish(arguments),
-        }
-    }
+/// Whoever reads no further has what it wanted.
+fn printed(printed: std::io::Result<()>) -> Result<()> {
+    printed.or_else(|error| {
+        let quiet = error.kind() == std::io::ErrorKind::BrokenPipe;
+        if quiet { Ok(()) } else { Err(io("standard output")(error)) }
+    })
 }

@@ -39,15 +39,12 @@ impl World {
             return;
         }
         let failed = process.has_failed();
-        let (mark, full) = {
-            let engine = process.node.engine.lock();
-            (engine.wants_sync_mark(), engine.is_disk_full())
-        };
+        let mark = process.node.engine.lock().wants_sync_mark();
         if mark && !process.writing && !self.mark_due {
             self.mark_due = true;
             self.queue.push(self.now + MARK_NS, Event::Log(self.life, true));
         }
-        if (full || failed) && !self.retry_due {
+        if failed && !self.retry_due {
             self.retry_due = true;
             self.queue.push(self.now + FULL_RETRY_NS, Event::Retry(self.life));
         }

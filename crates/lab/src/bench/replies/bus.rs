@@ -18,7 +18,6 @@ use arioso_server::node::{Identity, Node};
 use arioso_server::settings::Settings;
 use arioso_store::publishers::Publishers;
 use arioso_store::segment::SegmentTable;
-use arioso_store::voids::Voids;
 use arioso_stream::Sequence;
 use arioso_stream::names::Names;
 use arioso_stream::order::{PublisherState, RESERVE_AHEAD, Resume};
@@ -139,19 +138,8 @@ fn journal(error: arioso_journal::Error) -> Error {
 }
 
 fn found(resume: Resume, table: SegmentTable) -> Found {
-    Found {
-        identity: Identity { stream_id: 1, stream_name: "bench".into(), server_epoch: 1 },
-        last_batch: resume.batch - 1,
-        settled_to: Sequence(resume.next.0 - 1),
-        resume,
-        names: Names::new(TOPICS_MAX, 1),
-        topics: Vec::new(),
-        topic_floor: 1,
-        publishers: Vec::new(),
-        cursors: Default::default(),
-        table,
-        voids: Voids::default(),
-    }
+    let identity = Identity { stream_id: 1, stream_name: "bench".into(), server_epoch: 1 };
+    Found { table, ..Found::empty(identity, resume, Names::new(TOPICS_MAX, 1)) }
 }
 
 /// The log's thread: steps when something waits or a write is due.

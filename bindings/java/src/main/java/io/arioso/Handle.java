@@ -43,6 +43,18 @@ final class Handle implements Runnable {
         cleanable.clean();
     }
 
+    /** Closes it; nothing if somebody has taken it. */
+    void close() {
+        long taken = take();
+        if (taken != 0) {
+            try {
+                Native.close(taken);
+            } finally {
+                forget();
+            }
+        }
+    }
+
     /** The cleaner's last resort, on a thread that must not be held up. */
     @Override
     public void run() {

@@ -188,13 +188,6 @@ public final class Publisher implements AutoCloseable {
     /** Closes it: everything sent before is answered when this returns. May be called twice, and from any thread. */
     @Override
     public void close() {
-        long taken = handle.take();
-        if (taken != 0) {
-            try {
-                Native.close(taken);
-            } finally {
-                handle.forget();
-            }
-        }
+        handle.close();
     }
 }

@@ -182,13 +182,6 @@ public final class Subscription implements Iterable<Batch>, AutoCloseable {
     /** Closes it. Whoever waits for a batch leaves. May be called twice, from any thread, and while it is walked. */
     @Override
     public void close() {
-        long taken = handle.take();
-        if (taken != 0) {
-            try {
-                Native.close(taken);
-            } finally {
-                handle.forget();
-            }
-        }
+        handle.close();
     }
 }
