@@ -76,6 +76,7 @@ pub(crate) trait Doing<T> {
 }
 
 impl<T, E: Into<arioso::Error>> Doing<T> for std::result::Result<T, E> {
+    #[inline]
     fn doing(self, doing: impl fmt::Display) -> Result<T> {
         self.map_err(|error| Error::Bus { doing: doing.to_string(), source: Box::new(error.into()) })
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use arioso_client::{Client, Message, Options, Publisher, Receipt};
+use arioso_client::{AckLevel, Client, Message, Options, Publisher, Receipt, RecordBlock, TopicId};
 use clap::Args;
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -43,6 +43,9 @@ pub struct PublishArgs {
     /// Messages each keeps unanswered
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub window: u32,
+    /// Messages sent as one block, where the window has as many; 1: each on its own
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    pub block: u32,
     /// Bytes of a payload
     #[arg(long, value_name = "BYTES", default_value_t = 200)]
     pub size: usize,
@@ -89,7 +92,8 @@ struct Load {
     end: Instant,
     /// Messages that may still be sent.
     left: AtomicU64,
-    window: usize,
+    window: u64,
+    block: u64,
     size: usize,
 }
 
@@ -170,8 +174,9 @@ fn both(
 
 fn check_arguments(arguments: &PublishArgs) -> Result<()> {
     let bad = |text: String| Err(Error::Use(text));
-    if arguments.publishers == 0 || arguments.window == 0 || arguments.topics == 0 || arguments.runs == 0 {
-        return bad("--publishers, --window, --topics and --runs are 1 or more".into());
+    let counts = [arguments.publishers, arguments.window, arguments.block, arguments.runs];
+    if counts.contains(&0) || arguments.topics == 0 {
+        return bad("--publishers, --window, --block, --topics and --runs are 1 or more".into());
     }
     if arguments.size < PAYLOAD_BYTES_MIN {
         return bad(format!("--size {}: {PAYLOAD_BYTES_MIN} bytes or more are wanted", arguments.size));
@@ -187,6 +192,7 @@ fn check_arguments(arguments: &PublishArgs) -> Result<()> {
 fn parameters(arguments: &PublishArgs, report: &mut Report) {
     report.parameter("publishers", arguments.publishers);
     report.parameter("window", arguments.window);
+    report.parameter("block", arguments.block);
     report.parameter("size", arguments.size);
     report.parameter("topics", arguments.topics);
     report.parameter("zipf", arguments.zipf);
@@ -230,8 +236,8 @@ async fn measure(arguments: &PublishArgs, server: &Server, publishers: u32, wind
     let warm = Instant::now() + Duration::from_secs_f64(arguments.warmup);
     let end = warm + Duration::from_secs_f64(if arguments.messages.is_some() { 86_400.0 } else { arguments.seconds });
     let left = AtomicU64::new(arguments.messages.unwrap_or(u64::MAX));
-    let (window, size) = (window as usize, arguments.size);
-    let load = Arc::new(Load { topics, draws, warm, end, left, window, size });
+    let (window, block) = (window.into(), arguments.block.min(window).into());
+    let load = Arc::new(Load { topics, draws, warm, end, left, window, block, size: arguments.size });
     let mut tasks = Vec::new();
     let mut kept = Vec::new();
     for (number, (client, publisher)) in (0u64..).zip(clients) {
@@ -296,35 +302,45 @@ async fn stored(client: &Client) -> Result<u64> {
     }
 }
 
+/// A block that was sent.
+struct Sent {
+    at: Instant,
+    messages: u64,
+}
+
 /// Keeps the window full until the end, then waits for what is unanswered.
 async fn publish(publisher: Publisher, load: Arc<Load>, first: u64) -> Result<Tally> {
-    let mut payload = Payload::new(load.size);
+    let mut topics = Vec::with_capacity(load.topics.len());
+    for name in load.topics.names() {
+        topics.push(publisher.topic(name).doing("naming a topic")?);
+    }
+    let mut source = Source { topics, payload: Payload::new(load.size), number: first };
     let mut tally = Tally { replies: histogram(), acknowledged: 0, last: None };
-    let mut unanswered: VecDeque<(Instant, Receipt)> = VecDeque::with_capacity(load.window);
-    let mut number = first;
+    let mut unanswered: VecDeque<(Sent, Receipt)> = VecDeque::new();
+    let mut block = publisher.block(AckLevel::Durable);
+    let mut in_flight = 0;
     loop {
         let mut now = Instant::now();
-        let mut over = now >= load.end;
-        while !over && unanswered.len() < load.window {
-            if load.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err() {
-                over = true;
+        while now < load.end && in_flight + load.block <= load.window {
+            let messages = source.fill(&mut block, &load)?;
+            if messages == 0 {
                 break;
             }
-            number += 1;
-            let topic = load.topics.name(load.draws.get(number.wrapping_mul(7)));
-            let message = Message::new(payload.numbered(number));
-            let receipt = publisher.try_send(topic, message).doing("publishing")?;
-            unanswered.push_back((now, receipt));
+            let receipt = publisher.try_send_many(&mut block).doing("publishing")?;
+            in_flight += messages;
+            unanswered.push_back((Sent { at: now, messages }, receipt));
         }
         let Some((sent, receipt)) = unanswered.pop_front() else { break };
         receipt.await.doing("publishing")?;
         now = Instant::now();
-        tally.answered(&load, sent, now);
+        in_flight -= sent.messages;
+        tally.answered(&load, &sent, now);
         while let Some((sent, receipt)) = unanswered.pop_front() {
             match receipt.try_wait() {
                 Ok(answer) => {
                     answer.doing("publishing")?;
-                    tally.answered(&load, sent, now);
+                    in_flight -= sent.messages;
+                    tally.answered(&load, &sent, now);
                 }
                 Err(receipt) => {
                     unanswered.push_front((sent, receipt));
@@ -337,12 +353,37 @@ async fn publish(publisher: Publisher, load: Arc<Load>, first: u64) -> Result<Ta
     Ok(tally)
 }
 
+/// Where a publisher's messages come from.
+struct Source {
+    topics: Vec<TopicId>,
+    payload: Payload,
+    number: u64,
+}
+
+impl Source {
+    /// Fills a block with as many messages as it has and may still be sent; returns how many.
+    fn fill(&mut self, block: &mut RecordBlock, load: &Load) -> Result<u64> {
+        let take = |left: u64| Some(left - left.min(load.block));
+        let left = load.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).unwrap_or_default();
+        let messages = left.min(load.block);
+        for _ in 0..messages {
+            self.number += 1;
+            let topic = self.topics[load.draws.get(self.number.wrapping_mul(7)) as usize];
+            let message = Message::new(self.payload.numbered(self.number));
+            if !block.push(topic, &message).doing("publishing")? {
+                return Err(Error::Use(format!("--block {}: {} bytes fit no block", load.block, load.size)));
+            }
+        }
+        Ok(messages)
+    }
+}
+
 impl Tally {
-    fn answered(&mut self, load: &Load, sent: Instant, now: Instant) {
-        self.acknowledged += 1;
+    fn answered(&mut self, load: &Load, sent: &Sent, now: Instant) {
+        self.acknowledged += sent.messages;
         if now >= load.warm && now < load.end {
-            let took = now.duration_since(sent).as_nanos();
-            self.replies.saturating_record(u64::try_from(took).unwrap_or(u64::MAX));
+            let took = now.duration_since(sent.at).as_nanos();
+            self.replies.saturating_record_n(u64::try_from(took).unwrap_or(u64::MAX), sent.messages);
             self.last = Some(now);
         }
     }

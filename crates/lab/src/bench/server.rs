@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use super::{Error, Result, io, io_at, machine};
 
 /// How much of a server's log is told when it fails.
-const LOG_BYTES: usize = 600;
+const LOG_BYTES: usize = 2_000;
 /// How long the server's pages may take.
 const HTTP_WAIT: Duration = Duration::from_secs(10);
 
@@ -75,6 +75,7 @@ pub struct Server {
     pub http: String,
     /// Seconds from its start until it was ready.
     pub ready_s: f64,
+    log: PathBuf,
 }
 
 impl Server {
@@ -100,20 +101,23 @@ impl Server {
         let ready: Option<Value> = serde_json::from_str(&line).ok();
         let address = |key: &str| ready.as_ref().and_then(|ready| Some(ready.get(key)?.as_str()?.to_string()));
         if let (Some(Ok(_)), Some(listen), Some(http)) = (told, address("listen"), address("http")) {
-            return Ok(Server { process: Some(process), listen, http, ready_s: began.elapsed().as_secs_f64() });
+            return Ok(Server {
+                process: Some(process),
+                listen,
+                http,
+                ready_s: began.elapsed().as_secs_f64(),
+                log: log_path,
+            });
         }
         // Whether it is still there does not matter any more.
         let _ = process.kill();
         let _ = process.wait();
-        let log = fs::read(&log_path).unwrap_or_default();
-        let tail = log.get(log.len().saturating_sub(LOG_BYTES)..).unwrap_or_default();
-        let said = String::from_utf8_lossy(tail).trim().replace('\n', " / ");
-        Err(Error::Server { what: "did not become ready".into(), said })
+        Err(Error::Server { what: "did not become ready".into(), said: log_end(&log_path) })
     }
 
     /// One that runs already.
     pub fn running(listen: &str, http: &str) -> Server {
-        Server { process: None, listen: listen.into(), http: http.into(), ready_s: f64::NAN }
+        Server { process: None, listen: listen.into(), http: http.into(), ready_s: f64::NAN, log: PathBuf::new() }
     }
 
     /// Its process, if it is ours.
@@ -135,7 +139,7 @@ impl Server {
         if status.success() {
             return Ok(());
         }
-        Err(Error::Server { what: format!("ended with {status}"), said: String::new() })
+        Err(Error::Server { what: format!("ended with {status}"), said: log_end(&self.log) })
     }
 
     /// Kills it as `kill -9` does.
@@ -163,12 +167,20 @@ impl Server {
     }
 }
 
+/// The end of a log, as one line.
+fn log_end(path: &Path) -> String {
+    let log = fs::read(path).unwrap_or_default();
+    let tail = log.get(log.len().saturating_sub(LOG_BYTES)..).unwrap_or_default();
+    String::from_utf8_lossy(tail).trim().replace('\n', " / ")
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some(mut process) = self.process.take() {
-            // A bench that failed: nobody is left to tell.
+            // A bench that failed: what the server said may tell why, and its folder is about to go.
             let _ = process.kill();
             let _ = process.wait();
+            eprintln!("the server said: {}", log_end(&self.log));
         }
     }
 }

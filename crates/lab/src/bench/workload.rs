@@ -49,6 +49,11 @@ impl Topics {
         self.names.is_empty()
     }
 
+    /// All names, by number.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(AsRef::as_ref)
+    }
+
     /// The topic of a number.
     pub fn name(&self, topic: u32) -> &str {
         &self.names[topic as usize]
