@@ -25,8 +25,9 @@ const NOISE_US: f64 = 500.0;
 /// How far the median moves at one write, as a part of itself.
 const MEDIAN_STEP: f64 = 0.03;
 /// How fast the best median is forgotten, a write: a database that became slower for good is the new measure after some
-/// thousand writes.
-const BEST_DECAY: f64 = 1.0003;
+/// hundred writes. Forgotten only while writes can't be waiting for each other: at a limit of one, or when it is not used up.
+/// Else a queue would become the measure of itself, and grow.
+const BEST_DECAY: f64 = 1.003;
 /// Where an adaptive limit begins.
 const BEGIN: f64 = 4.0;
 
@@ -72,7 +73,8 @@ impl Limit {
         }
         let step = (self.median_us * MEDIAN_STEP).max(1.0);
         self.median_us = (self.median_us + step * (latency_us - self.median_us).signum()).max(1.0);
-        self.best_us = (self.best_us * BEST_DECAY).min(self.median_us);
+        let alone = !full || self.limit < 2.0;
+        self.best_us = (if alone { self.best_us * BEST_DECAY } else { self.best_us }).min(self.median_us);
         self.since += 1.0;
         self.full += f64::from(u8::from(full));
         if self.since < self.limit.floor() {
