@@ -1,5 +1,6 @@
 //! The whole check of this repository, the same everywhere: `cargo xtask ci`.
 
+mod provision;
 mod steps;
 mod tidy;
 

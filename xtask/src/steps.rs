@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use crate::tidy;
+use crate::{provision, tidy};
 
 type Done = Result<(), String>;
 
@@ -37,6 +37,7 @@ fn cargo_with(arguments: &[&str], variables: &[(&str, String)]) -> Done {
 
 /// Everything.
 pub fn ci() -> Done {
+    provision::postgres()?;
     tidy()?;
     lint()?;
     test()?;

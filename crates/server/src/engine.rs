@@ -10,12 +10,15 @@
 //!
 //! Plain computation: told the time, does no I/O, holds no lock of its own.
 
+mod slots;
+mod voiding;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arioso_journal::{
-    BatchNumber, Completion, Entry, Group, Groups, Judgement, Kind, Ledger, Level, NO_PUBLISHER, Outcome, Rejudge,
-    Reply, Room, SequenceRange, VoidSet, group_of,
+    BatchNumber, Completion, Entry, Group, Groups, Kind, Ledger, Level, NO_PUBLISHER, Outcome, Reply, Room,
+    SequenceRange, group_of,
 };
 use arioso_store::batch::{BatchParts, NamesBuilder};
 use arioso_stream::Sequence;
@@ -94,6 +97,7 @@ pub struct Engine {
     /// The newest durable batch that holds records: worth telling that it is durable.
     records_synced_to: u64,
     synced_told: u64,
+    parting: slots::Parting,
     room_bytes: u64,
     /// The largest publish that found no room since the journal was told of one.
     wanted_bytes: u64,
@@ -118,6 +122,7 @@ impl Engine {
             synced_to: start.last_batch,
             records_synced_to: start.last_batch,
             synced_told: start.last_batch,
+            parting: slots::Parting::default(),
             room_bytes: 0,
             wanted_bytes: 0,
             disk_full: false,
@@ -317,6 +322,9 @@ impl Engine {
                     topics: Some(publish.topics),
                     atomic: publish.atomic,
                 };
+                if self.parting.parts_before(self.group(publish.publisher), publish.publisher.0) {
+                    self.order.part();
+                }
                 self.order.publish(now, &order, &name_of, &mut verdicts);
                 rests_on
             }
@@ -476,6 +484,7 @@ impl Engine {
     pub fn take(&mut self, out: &mut Vec<BatchParts>) {
         let mut batches = Vec::new();
         self.order.take(&mut batches);
+        self.parting.taken();
         out.extend(batches.into_iter().map(|batch| self.parts(batch)));
     }
 
@@ -542,6 +551,16 @@ impl Engine {
                 self.order.failed(number);
             }
         }
+    }
+
+    /// Writes that can be begun now: while there are any, a write holds messages of one group.
+    pub fn set_slots(&mut self, slots: u32) {
+        self.parting.set_slots(slots);
+    }
+
+    /// Whether a batch was taken whose outcome is not known.
+    pub fn has_in_flight(&self) -> bool {
+        !self.in_flight.is_empty()
     }
 
     /// The journal can fail: messages may be taken back before they are settled.
@@ -626,22 +645,6 @@ impl Engine {
             self.ledger.judged(rejudge.ticket, judgement);
         }
         self.dispatch();
-    }
-
-    fn void(&mut self, now: i64, set: &VoidSet) {
-        let ranges: Vec<(Sequence, Sequence)> = set.ranges.iter().map(|range| (range.first, range.last)).collect();
-        for (publisher, _) in &set.publishers {
-            self.order.void_published(*publisher, &ranges);
-        }
-        let (first, batch) = self.order.void(now, &ranges);
-        self.ledger.enter_void(first, BatchNumber(batch)).expect("void records are taken above the ceiling");
-        self.voided.extend(set.ranges.iter().copied());
-    }
-
-    /// What a refusal rested on is void. Whatever it was, its publisher sequence was consumed without a message, or its
-    /// original was voided: both are `not stored`.
-    fn judge_again(&mut self, _: &Rejudge) -> Judgement {
-        Judgement::Answer { code: Code::NotStored.number(), detail: 0, conditioned_on: None }
     }
 
     fn dispatch(&mut self) {

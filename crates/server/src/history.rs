@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arioso_disk::{Access, Disk, File};
+use arioso_journal::backend::From as FromBatch;
+use arioso_journal::{Stored, StoredBatch};
 use arioso_store::segment::{self, SegmentReader, SegmentTable, Step as SegmentStep, Wanted, segment_path};
 use arioso_store::voids::Voids;
 use arioso_stream::Sequence;
@@ -17,6 +19,7 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::metrics::add;
 use crate::node::Node;
+use crate::rows::{self, RowCursor, RowStep};
 use crate::subscription::SLICE_BYTES;
 
 /// Files kept open for reading.
@@ -34,6 +37,8 @@ pub enum ReadRequest {
         /// The filters.
         filters: Arc<[Box<str>]>,
     },
+    /// Batches of a journal that is a database.
+    Rows(FromBatch),
 }
 
 /// What was read.
@@ -43,6 +48,8 @@ pub enum Supplied {
     Bytes(Bytes),
     /// Whether the segment has a wanted topic.
     Chosen(bool),
+    /// The batches; none where the journal ends.
+    Rows(Vec<StoredBatch>),
 }
 
 /// Segment, incarnation, file.
@@ -51,6 +58,8 @@ type OpenFile = (u64, u64, Arc<dyn File>);
 /// The segments and their files.
 pub struct History {
     disk: Arc<dyn Disk>,
+    /// History that lies in a database and in no segments.
+    rows: Option<Arc<dyn Stored>>,
     table: RwLock<SegmentTable>,
     voids: RwLock<Voids>,
     /// Numbers below were given before this start, and the table had all of them that are kept from the beginning.
@@ -63,7 +72,12 @@ impl History {
     /// What a start found.
     pub fn new(disk: Arc<dyn Disk>, table: SegmentTable, voids: Voids, started_at: Sequence) -> History {
         let (table, voids, files) = (RwLock::new(table), RwLock::new(voids), Mutex::new(VecDeque::new()));
-        History { disk, table, voids, started_at, files }
+        History { disk, rows: None, table, voids, started_at, files }
+    }
+
+    /// The same of a journal that is a database.
+    pub fn with_rows(self, rows: Option<Arc<dyn Stored>>) -> History {
+        History { rows, ..self }
     }
 
     /// The first number of this start: a reader that has read all there is on disk has passed what lies before.
@@ -100,6 +114,11 @@ impl History {
                 let file = self.file(request.segment)?;
                 let bytes = segment::read_request(&*file, request).map_err(|error| error.to_string())?;
                 Ok(Supplied::Bytes(bytes))
+            }
+            ReadRequest::Rows(from) => {
+                let rows = self.rows.as_ref().ok_or("the journal has no rows")?;
+                let read = rows.read(*from, rows::PIECE_BYTES).map_err(|error| error.to_string())?;
+                Ok(Supplied::Rows(read))
             }
             ReadRequest::Choose { segment, filters } => {
                 let trailer = self.table.read().get(*segment).and_then(|info| info.trailer.clone());
@@ -174,6 +193,8 @@ pub enum HistoryStep {
 /// A cursor over the history.
 pub struct HistoryCursor {
     segments: SegmentReader,
+    /// Instead of segments, once it turned out that there are none.
+    rows: Option<RowCursor>,
     filters: Arc<[Box<str>]>,
     failed: Option<String>,
 }
@@ -193,12 +214,12 @@ impl segment::Selector for OnDisk<'_> {
 impl HistoryCursor {
     /// Begins at the first message at or above `next`.
     pub fn new(next: Sequence, filters: Arc<[Box<str>]>) -> HistoryCursor {
-        HistoryCursor { segments: SegmentReader::from_sequence(next.0), filters, failed: None }
+        HistoryCursor { segments: SegmentReader::from_sequence(next.0), rows: None, filters, failed: None }
     }
 
     /// The next sequence wanted.
     pub fn next(&self) -> Sequence {
-        Sequence(self.segments.position())
+        self.rows.as_ref().map_or(Sequence(self.segments.position()), RowCursor::next)
     }
 
     /// What was needed, or why it can't be had.
@@ -206,6 +227,11 @@ impl HistoryCursor {
         match read {
             Ok(Supplied::Bytes(bytes)) => self.segments.supply(bytes),
             Ok(Supplied::Chosen(wanted)) => self.segments.chosen(wanted),
+            Ok(Supplied::Rows(rows)) => {
+                if let Some(cursor) = &mut self.rows {
+                    cursor.supply(rows);
+                }
+            }
             Err(error) => self.failed = Some(error),
         }
     }
@@ -214,6 +240,9 @@ impl HistoryCursor {
     pub fn step(&mut self, node: &Node, selector: &mut dyn Selector, out: &mut Vec<Slice>) -> HistoryStep {
         if let Some(text) = self.failed.take() {
             return HistoryStep::Damaged { text };
+        }
+        if node.history.rows.is_some() {
+            return self.step_rows(node, selector, out);
         }
         let step = {
             let table = node.history.table.read();
@@ -235,6 +264,29 @@ impl HistoryCursor {
             SegmentStep::End { .. } => HistoryStep::End,
             SegmentStep::Damaged(damage) => HistoryStep::Damaged { text: damage.to_string() },
             SegmentStep::Trimmed { first, .. } => HistoryStep::Trimmed { first: Sequence(first) },
+        }
+    }
+}
+
+impl HistoryCursor {
+    fn step_rows(&mut self, node: &Node, selector: &mut dyn Selector, out: &mut Vec<Slice>) -> HistoryStep {
+        let (next, first) = (self.next(), node.history.first_kept());
+        if next < first {
+            return HistoryStep::Trimmed { first };
+        }
+        let cursor = self.rows.get_or_insert_with(|| RowCursor::new(next));
+        let voids = node.history.voids.read();
+        match cursor.step(node.tip.settled_to(), &voids, selector, out) {
+            RowStep::Read => HistoryStep::Read {
+                through: Sequence(cursor.next().0.saturating_sub(1)),
+                passed_bytes: SLICE_BYTES as u64,
+            },
+            RowStep::Need(from) => {
+                add(&node.counters.history_bytes, rows::PIECE_BYTES as u64);
+                HistoryStep::Need(ReadRequest::Rows(from))
+            }
+            RowStep::End => HistoryStep::End,
+            RowStep::Damaged(text) => HistoryStep::Damaged { text },
         }
     }
 }

@@ -15,6 +15,8 @@ pub mod reader;
 
 pub mod history;
 
+pub mod rows;
+
 pub mod hub;
 
 pub mod mailbox;
@@ -38,6 +40,9 @@ pub mod assemble;
 pub mod threads;
 
 pub mod opening;
+
+#[cfg(feature = "postgres")]
+pub mod database;
 
 pub mod serving;
 

@@ -10,6 +10,20 @@ use std::path::PathBuf;
 pub struct Settings {
     /// Data directory.
     pub data: PathBuf,
+    /// What makes messages durable: `local`, or the address of a database.
+    pub journal: String,
+    /// The schema of the database.
+    pub postgres_schema: String,
+    /// Connections that batches are written over.
+    pub postgres_connections: u64,
+    /// How long a connection may take to come about, in milliseconds.
+    pub postgres_connect_timeout: Millis,
+    /// Authorities that vouch for the database; empty: none are asked.
+    pub postgres_ca: String,
+    /// How long a write to the database may take before it is tried again.
+    pub write_timeout: Millis,
+    /// Writes in flight, as text.
+    pub max_writes_in_flight: String,
     /// Name of the stream, given when the directory is made.
     pub stream_name: String,
     /// Address of the bus.
@@ -50,6 +64,26 @@ pub struct Settings {
     pub write_reply_ordering_groups: String,
     /// Ceiling of the number of groups, as text.
     pub max_write_reply_ordering_groups: String,
+}
+
+/// The journal in segments of the data directory.
+pub const LOCAL: &str = "local";
+
+/// Milliseconds, written with a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Millis(pub u64);
+
+impl Millis {
+    /// As the standard library has it.
+    pub fn duration(self) -> std::time::Duration {
+        std::time::Duration::from_millis(self.0)
+    }
+}
+
+impl fmt::Display for Millis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_multiple_of(1_000) { write!(f, "{}s", self.0 / 1_000) } else { write!(f, "{}ms", self.0) }
+    }
 }
 
 /// A refused setting: what, where, the value, what would be right.
@@ -112,6 +146,13 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             data: PathBuf::from("arioso-data"),
+            journal: LOCAL.into(),
+            postgres_schema: "arioso".into(),
+            postgres_connections: 20,
+            postgres_connect_timeout: Millis(5_000),
+            postgres_ca: String::new(),
+            write_timeout: Millis(10_000),
+            max_writes_in_flight: "8".into(),
             stream_name: "main".into(),
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
             http: SocketAddr::from(([127, 0, 0, 1], 7421)),
@@ -153,6 +194,46 @@ fn bytes(text: &str, low: u64, high: u64) -> Result<u64, String> {
     };
     let count: u64 = digits.replace('_', "").parse().map_err(|_| wants())?;
     count.checked_mul(unit).filter(|n| (low..=high).contains(n)).ok_or_else(wants)
+}
+
+fn millis(text: &str, low: u64, high: u64) -> Result<Millis, String> {
+    let wants = || format!("a time from {} to {} is wanted, such as 500ms or 10s", Millis(low), Millis(high));
+    let parse = |digits: &str, unit: u64| digits.trim().parse::<u64>().ok().and_then(|count| count.checked_mul(unit));
+    let given = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(digits), _) => parse(digits, 1),
+        (None, Some(digits)) => parse(digits, 1_000),
+        (None, None) => None,
+    };
+    given.filter(|ms| (low..=high).contains(ms)).map(Millis).ok_or_else(wants)
+}
+
+fn journal(text: &str) -> Result<String, String> {
+    let is_postgres = text.starts_with("postgres://") || text.starts_with("postgresql://");
+    if is_postgres && !cfg!(feature = "postgres") {
+        return Err("this build has no journal postgres; local is wanted".into());
+    }
+    if text == LOCAL || is_postgres {
+        Ok(text.into())
+    } else {
+        Err("local or postgres://user:password@host:port/database is wanted".into())
+    }
+}
+
+fn schema(text: &str) -> Result<String, String> {
+    let good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    if (1..=63).contains(&text.len()) && text.bytes().all(good) {
+        Ok(text.into())
+    } else {
+        Err("1 to 63 of a-z, 0-9 and _ are wanted".into())
+    }
+}
+
+fn authorities(text: &str) -> Result<String, String> {
+    if text.is_empty() || std::path::Path::new(text).is_file() {
+        Ok(text.into())
+    } else {
+        Err("a PEM file that exists is wanted, or nothing".into())
+    }
 }
 
 fn switch(text: &str) -> Result<bool, String> {
@@ -198,6 +279,55 @@ pub const SETTINGS: &[Setting] = &[
         },
         get: |settings| settings.data.display().to_string(),
     },
+    row!(
+        "journal",
+        "local|postgres://…",
+        journal,
+        journal,
+        "What makes messages durable: local, the segments in the data directory, or the address of a PostgreSQL database."
+    ),
+    row!(
+        "postgres-schema",
+        "NAME",
+        postgres_schema,
+        schema,
+        "Schema of the database that holds the stream; made if missing."
+    ),
+    row!(
+        "postgres-connections",
+        "N",
+        postgres_connections,
+        |text| number(text, 1, 1_024),
+        "Connections that batches are written over at most; up to 4 more read history."
+    ),
+    row!(
+        "postgres-connect-timeout",
+        "TIME",
+        postgres_connect_timeout,
+        |text| millis(text, 100, 600_000),
+        "How long a connection to the database may take to come about."
+    ),
+    row!(
+        "postgres-ca",
+        "FILE",
+        postgres_ca,
+        authorities,
+        "PEM file with the authorities that vouch for the database; with it connections are encrypted and the server's name is verified."
+    ),
+    row!(
+        "write-timeout",
+        "TIME",
+        write_timeout,
+        |text| millis(text, 100, 600_000),
+        "How long a statement, an idle transaction or silence on a connection of the database is borne before the write is tried again."
+    ),
+    row!(
+        "max-writes-in-flight",
+        "N|adaptive",
+        max_writes_in_flight,
+        |text: &str| Ok::<_, String>(text.to_string()),
+        "Writes that a journal with concurrent writes may have in flight, never more than its connections; adaptive follows its latency."
+    ),
     row!(
         "stream-name",
         "NAME",

@@ -61,6 +61,7 @@ impl Bus {
             publishers: Vec::new(),
             table: SegmentTable::new(1),
             voids: Voids::default(),
+            rows: None,
         };
         let (node, tip) = assemble(settings, Arc::new(SimDisk::new(1)), 1, found).unwrap();
         let log = Log::new(Arc::clone(&node), MemoryBackend::on_demand(1 << 30, 8), tip);

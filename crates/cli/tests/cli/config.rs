@@ -9,7 +9,7 @@ use crate::support::*;
 /// A value that can't be right.
 fn bad(name: &str) -> &'static str {
     match name {
-        "data" | "stream-name" => "",
+        "data" | "stream-name" | "journal" => "",
         "segment-bytes" | "tip-bytes" => "12parsecs",
         "listen" => "0.0.0.0:7420",
         "http" => "localhost",

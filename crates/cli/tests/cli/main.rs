@@ -6,5 +6,7 @@ mod config;
 mod crash;
 mod demo;
 mod inspect;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod support;
 mod talking;

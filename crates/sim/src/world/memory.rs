@@ -107,6 +107,7 @@ pub fn open(
         publishers: gathered.publishers.into_states().filter(|state| state.epoch > 0).collect(),
         table: SegmentTable::new(1),
         voids: voids.clone(),
+        rows: None,
     };
     let disk = Arc::new(SimDisk::new(0));
     let assembled = assemble(settings.clone(), disk, hash_seed, found).map_err(fault)?;

@@ -371,6 +371,11 @@ impl Order {
         VerdictKind::Stored { first, batch }
     }
 
+    /// Ends the open batch: what comes goes into the next one.
+    pub fn part(&mut self) {
+        self.builder.close();
+    }
+
     /// Closes the open batch and gives out all that wait, oldest first. `reserved_to` is set ahead of the newest number.
     pub fn take(&mut self, out: &mut Vec<Batch>) {
         let reserved_to = Sequence(self.next.0 + RESERVE_AHEAD);

@@ -150,6 +150,7 @@ fn found(resume: Resume, table: SegmentTable) -> Found {
         publishers: Vec::new(),
         table,
         voids: Voids::default(),
+        rows: None,
     }
 }
 

@@ -1,0 +1,25 @@
+//! What the engine does when a write is known to have failed: voids what falls with it, and judges again what rested on it.
+
+use arioso_journal::{BatchNumber, Judgement, Rejudge, VoidSet};
+use arioso_stream::Sequence;
+use arioso_wire::Code;
+
+use super::Engine;
+
+impl Engine {
+    pub(super) fn void(&mut self, now: i64, set: &VoidSet) {
+        let ranges: Vec<(Sequence, Sequence)> = set.ranges.iter().map(|range| (range.first, range.last)).collect();
+        for (publisher, _) in &set.publishers {
+            self.order.void_published(*publisher, &ranges);
+        }
+        let (first, batch) = self.order.void(now, &ranges);
+        self.ledger.enter_void(first, BatchNumber(batch)).expect("void records are taken above the ceiling");
+        self.voided.extend(set.ranges.iter().copied());
+    }
+
+    /// What a refusal rested on is void. Whatever it was, its publisher sequence was consumed without a message, or its
+    /// original was voided: both are `not stored`.
+    pub(super) fn judge_again(&mut self, _: &Rejudge) -> Judgement {
+        Judgement::Answer { code: Code::NotStored.number(), detail: 0, conditioned_on: None }
+    }
+}
