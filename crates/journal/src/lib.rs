@@ -2,6 +2,7 @@
 //! owed. What is here knows no clock, socket or thread; backends do, behind one trait.
 
 pub mod backend;
+pub mod delayed;
 pub mod entry;
 mod error;
 mod flight;

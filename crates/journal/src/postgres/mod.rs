@@ -96,6 +96,8 @@ enum Ended {
 
 /// What tasks and the engine's side both write down.
 struct Books {
+    /// The first write, which ends the takeover, is not known: nothing may go beside it.
+    taking: bool,
     known: Vec<Completion>,
     limit: Limit,
     in_flight: u32,
@@ -162,7 +164,7 @@ impl Shared {
             books.limit.known(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX), was_full);
             if outcome == Outcome::Durable {
                 (books.full, books.failed_in_row) = (false, 0);
-                books.trouble = None;
+                (books.trouble, books.taking) = (None, false);
             } else {
                 books.failed_in_row += 1;
                 if books.failed_in_row >= FAILED_IN_ROW_MAX {
@@ -200,6 +202,7 @@ impl Postgres {
         let runtime = built.map_err(|error| connector.error("starting a thread", error.to_string()))?;
         let limit = Limit::new(options.writes, options.connections);
         let books = Books {
+            taking: true,
             known: Vec::new(),
             limit,
             in_flight: 0,
@@ -323,9 +326,8 @@ impl Backend for Postgres {
 
     fn slots(&self) -> u32 {
         let books = self.shared.books.lock();
-        // The first write ends the takeover: nothing goes beside it.
-        if self.takeover.is_some() {
-            return 1;
+        if books.taking {
+            return u32::from(self.takeover.is_some());
         }
         books.limit.writes().saturating_sub(books.in_flight)
     }
