@@ -127,6 +127,8 @@ fn replies_never_come_before_the_rule_lets_them() {
         "replies",
         "--backend",
         "local",
+        "--slow-percent",
+        "0",
         "--groups",
         "1",
         "--publishers",

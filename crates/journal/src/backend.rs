@@ -166,6 +166,12 @@ pub trait Backend: Send {
         true
     }
 
+    /// Whether another server may take the stream over while this one runs: then answers that depend on being the newest wait
+    /// for a commit.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// What can be taken now. A promise until the next `submit`.
     fn room(&self) -> Room;
 

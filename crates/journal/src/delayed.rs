@@ -78,6 +78,10 @@ impl<B: Backend> Backend for Delayed<B> {
         self.inner.fails()
     }
 
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
+
     fn room(&self) -> Room {
         self.inner.room()
     }

@@ -10,6 +10,7 @@
 //!
 //! Plain computation: told the time, does no I/O, holds no lock of its own.
 
+mod proof;
 mod slots;
 mod voiding;
 
@@ -38,7 +39,8 @@ pub const ENTRIES_MAX: usize = 1 << 20;
 /// chunk of 4 MiB that may wait.
 const ROOM_MARGIN_BYTES: u64 = 160 << 10;
 /// A retry of a window can alternate between stored and not stored at most this often before the rest is answered busy.
-const VERDICTS_MAX: usize = 1 << 13;
+/// Each may bring a proof with it.
+const VERDICTS_MAX: usize = 1 << 14;
 /// What an entry costs in a batch's header.
 const RUN_BYTES: u64 = 40;
 
@@ -98,6 +100,7 @@ pub struct Engine {
     records_synced_to: u64,
     synced_told: u64,
     parting: slots::Parting,
+    proof: proof::Proof,
     room_bytes: u64,
     /// The largest publish that found no room since the journal was told of one.
     wanted_bytes: u64,
@@ -123,6 +126,7 @@ impl Engine {
             records_synced_to: start.last_batch,
             synced_told: start.last_batch,
             parting: slots::Parting::default(),
+            proof: proof::Proof::default(),
             room_bytes: 0,
             wanted_bytes: 0,
             disk_full: false,
@@ -439,6 +443,7 @@ impl Engine {
     }
 
     fn answer(&mut self, publish: &ClientPublish<'_>, first: u64, messages: u32, kind: Kind, on: Option<Sequence>) {
+        let on = self.proven(kind, on);
         self.enter(Entry {
             kind,
             publisher: publish.publisher.0,
@@ -485,6 +490,7 @@ impl Engine {
         let mut batches = Vec::new();
         self.order.take(&mut batches);
         self.parting.taken();
+        self.proof.taken();
         out.extend(batches.into_iter().map(|batch| self.parts(batch)));
     }
 
@@ -596,25 +602,6 @@ impl Engine {
     /// Whether the disk is full.
     pub fn is_disk_full(&self) -> bool {
         self.disk_full
-    }
-
-    /// Replay found messages that never were: says so in the stream before anything else.
-    pub fn void_at_start(&mut self, now: i64, ranges: &[(Sequence, Sequence)]) {
-        let (first, batch) = self.order.void(now, ranges);
-        self.enter(Entry {
-            kind: Kind::Control,
-            publisher: NO_PUBLISHER,
-            epoch: 0,
-            first_publisher_sequence: 0,
-            messages: 0,
-            first,
-            batch: BatchNumber(batch),
-            level: Level::Durable,
-            group: Group::OWN,
-            conditioned_on: None,
-            // Session 0 does not exist: the reply goes nowhere.
-            tag: 0,
-        });
     }
 
     /// Bytes that found no room since the last call, for the journal to make.

@@ -62,6 +62,9 @@ impl<B: Backend> Log<B> {
             if backend.fails() {
                 engine.may_void();
             }
+            if backend.is_shared() {
+                engine.prove_answers();
+            }
         }
         Log {
             node,

@@ -316,6 +316,10 @@ impl Backend for Postgres {
         Ok(taken.end)
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     fn room(&self) -> Room {
         let books = self.shared.books.lock();
         if books.full {

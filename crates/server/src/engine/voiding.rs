@@ -1,6 +1,6 @@
 //! What the engine does when a write is known to have failed: voids what falls with it, and judges again what rested on it.
 
-use arioso_journal::{BatchNumber, Judgement, Rejudge, VoidSet};
+use arioso_journal::{BatchNumber, Entry, Group, Judgement, Kind, Level, NO_PUBLISHER, Rejudge, VoidSet};
 use arioso_stream::Sequence;
 use arioso_wire::Code;
 
@@ -21,5 +21,24 @@ impl Engine {
     /// original was voided: both are `not stored`.
     pub(super) fn judge_again(&mut self, _: &Rejudge) -> Judgement {
         Judgement::Answer { code: Code::NotStored.number(), detail: 0, conditioned_on: None }
+    }
+
+    /// Replay found messages that never were: says so in the stream before anything else.
+    pub fn void_at_start(&mut self, now: i64, ranges: &[(Sequence, Sequence)]) {
+        let (first, batch) = self.order.void(now, ranges);
+        self.enter(Entry {
+            kind: Kind::Control,
+            publisher: NO_PUBLISHER,
+            epoch: 0,
+            first_publisher_sequence: 0,
+            messages: 0,
+            first,
+            batch: BatchNumber(batch),
+            level: Level::Durable,
+            group: Group::OWN,
+            conditioned_on: None,
+            // Session 0 does not exist: the reply goes nowhere.
+            tag: 0,
+        });
     }
 }
