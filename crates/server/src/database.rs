@@ -5,7 +5,7 @@
 //!        ─▶ the first write: void records or an empty batch; durable with the takeover ─▶ serve
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ use arioso_store::segment::{ChainEnd, SegmentHeader, SegmentState, SegmentTable,
 use arioso_store::voids::Voids;
 use arioso_stream::Sequence;
 use arioso_stream::names::Names;
-use arioso_stream::order::{Resume, TopicCounts};
+use arioso_stream::order::{ANONYMOUS_FROM, Resume, TopicCounts};
 use arioso_stream::topic::TopicId;
 use bytes::Bytes;
 use tokio::sync::watch;
@@ -158,6 +158,47 @@ impl Replay for Gather<'_> {
     }
 }
 
+/// What anonymous publishers of the tail stored before it: they keep no state, and their ids are given anew at every start.
+struct Anonymous {
+    settled_to: u64,
+    /// By id: the server epoch it belongs to, and the newest publisher sequence.
+    newest: HashMap<u32, (u64, u64)>,
+}
+
+impl Anonymous {
+    fn of(tail: &[(Bytes, Bytes)], settled_to: u64) -> Anonymous {
+        let mut newest = HashMap::new();
+        for header in tail.iter().map(|(header, _)| BatchHeader::trusted(header)) {
+            for run in header.runs().filter(|run| run.publisher >= ANONYMOUS_FROM) {
+                newest.entry(run.publisher).or_insert((header.server_epoch(), 0));
+            }
+        }
+        Anonymous { settled_to, newest }
+    }
+}
+
+impl Replay for Anonymous {
+    fn batch(&mut self, header: &[u8], _: &[u8]) -> Result<(), Error> {
+        let header = BatchHeader::trusted(header);
+        if header.last_sequence() > self.settled_to {
+            return Ok(());
+        }
+        for run in header.runs() {
+            if let Some((epoch, newest)) = self.newest.get_mut(&run.publisher)
+                && *epoch == header.server_epoch()
+            {
+                *newest = run.first_publisher_sequence + u64::from(run.messages) - 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn damage(&mut self, _: Damage) -> Result<(), Error> {
+        // Named by the scan before.
+        Ok(())
+    }
+}
+
 impl Replayed {
     fn read(journal: &mut Postgres, taken: &TakenOver, window_messages: u32) -> Result<Replayed, Error> {
         let mut voids = Voids::default();
@@ -170,8 +211,16 @@ impl Replayed {
         let Gather { last_settled, tail, .. } = gather;
         let of = |(header, records): &(Bytes, Bytes)| BatchSummary::of(&BatchHeader::trusted(header), records);
         let summaries: Vec<BatchSummary> = tail.iter().map(of).collect();
+        let mut anonymous = Anonymous::of(&tail, settled_to);
+        if summaries.iter().zip(last_settled + 1..).any(|(batch, number)| batch.number.0 != number) {
+            // A batch is missing: whether something stood before a run is asked of those too.
+            journal.scan(Scan::From(Sequence(0)), &mut anonymous)?;
+        }
         let publishers = &replayed.summary.publishers;
         let stored = |id: u32| {
+            if let Some((_, newest)) = anonymous.newest.get(&id) {
+                return *newest;
+            }
             let state = publishers.iter().find(|state| state.id == id);
             state.and_then(|state| state.runs.last()).map_or(0, |run| run.first + u64::from(run.messages) - 1)
         };
