@@ -8,9 +8,12 @@ use std::time::Duration;
 use arioso_journal::local::NewStream;
 use arioso_journal::postgres::cluster::{Cluster, programs};
 use arioso_journal::postgres::{Postgres, PostgresOptions};
-use arioso_journal::{Backend, Completion, Outcome, Write};
+use arioso_journal::{Backend, Completion, Error, Outcome, Write};
 
 use crate::suite::Kind;
+
+/// Longer than anything may take.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 static SHARED: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
 static SCHEMAS: AtomicU32 = AtomicU32::new(1);
@@ -69,12 +72,7 @@ impl Database {
     /// One more server of the same stream.
     pub fn open(&mut self) -> Postgres {
         let mut journal = Postgres::open(&self.options).unwrap();
-        let (told, news) = sync_channel(1);
-        // One notice is as good as many.
-        journal.wake_by(Arc::new(move || {
-            let _ = told.try_send(());
-        }));
-        self.news = Some(news);
+        self.news = Some(news(&mut journal));
         journal
     }
 }
@@ -103,16 +101,40 @@ pub fn submit(journal: &mut Postgres, writes: impl IntoIterator<Item = Write>) {
     writes.into_iter().for_each(|write| journal.submit(write));
 }
 
-/// What becomes known until `enough` says so, or half a minute has passed.
+/// Hears of news from now on; what was known before is told by `advance`.
+pub fn news(journal: &mut Postgres) -> Receiver<()> {
+    let (told, news) = sync_channel(1);
+    journal.wake_by(Arc::new(move || {
+        // One notice is as good as many.
+        let _ = told.try_send(());
+    }));
+    news
+}
+
+/// What becomes known until `enough` says so.
 pub fn until(journal: &mut Postgres, mut enough: impl FnMut(&[Completion]) -> bool) -> Vec<Completion> {
-    let began = std::time::Instant::now();
+    let news = news(journal);
     let mut told = Vec::new();
-    while !enough(&told) {
-        assert!(began.elapsed() < Duration::from_secs(30), "{told:?}, {:?}", journal.trouble());
-        std::thread::sleep(Duration::from_millis(2));
+    loop {
         journal.advance(&mut told).unwrap();
+        if enough(&told) {
+            return told;
+        }
+        news.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("{told:?}, {:?}", journal.trouble()));
     }
-    told
+}
+
+/// What ends the journal; nothing may become known before.
+pub fn end_of(journal: &mut Postgres) -> Error {
+    let news = news(journal);
+    loop {
+        let mut told = Vec::new();
+        if let Err(error) = journal.advance(&mut told) {
+            return error;
+        }
+        assert_eq!(known(&told), 0, "{told:?}");
+        news.recv_timeout(PATIENCE).unwrap();
+    }
 }
 
 /// How many are durable or failed.
