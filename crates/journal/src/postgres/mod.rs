@@ -21,7 +21,7 @@ mod write;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use arioso_store::batch::{BatchHeader, Place, place_header};
@@ -124,6 +124,8 @@ pub struct Postgres {
     shared: Arc<Shared>,
     stream: StreamRow,
     bytes_max: u64,
+    /// Told to readers when the runtime ends.
+    closed: Arc<AtomicBool>,
     /// The transaction that takes the stream over: open until the first write is committed with it.
     takeover: Option<Takeover>,
     taken: bool,
@@ -220,6 +222,7 @@ impl Postgres {
             shared: Arc::new(shared),
             stream: StreamRow { id: 0, name: String::new(), made: false },
             bytes_max: options.in_flight_bytes_max,
+            closed: Arc::new(AtomicBool::new(false)),
             takeover: None,
             taken: false,
         };
@@ -263,7 +266,7 @@ impl Postgres {
     /// Gives batches back to readers, from any thread, as long as this journal lasts.
     pub fn reader(&self) -> Reader {
         let handle = self.runtime.as_ref().expect("the runtime lasts as long as the journal").handle().clone();
-        Reader::new(Arc::clone(&self.shared.pool.connector), handle)
+        Reader::new(Arc::clone(&self.shared.pool.connector), handle, Arc::clone(&self.closed))
     }
 
     /// Becomes the one server of the stream, or as good as: it is when the first write is durable.
@@ -302,6 +305,7 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
+        self.closed.store(true, Ordering::Release);
         if let Some(runtime) = self.runtime.take() {
             // Writes on their way end with their connections; waiting for them is not worth a stalled network.
             runtime.shutdown_background();

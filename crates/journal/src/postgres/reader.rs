@@ -1,6 +1,7 @@
 //! Batches for readers: the history of the stream, a piece at a time, over a few connections of their own.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use arioso_store::batch::BatchHeader;
@@ -26,14 +27,16 @@ const AGAIN_AFTER: Duration = Duration::from_millis(200);
 pub struct Reader {
     connector: Arc<Connector>,
     runtime: Handle,
+    /// The journal is gone, and the runtime with it.
+    closed: Arc<AtomicBool>,
     permits: Semaphore,
     idle: Mutex<Vec<Link>>,
 }
 
 impl Reader {
-    pub(super) fn new(connector: Arc<Connector>, runtime: Handle) -> Reader {
+    pub(super) fn new(connector: Arc<Connector>, runtime: Handle, closed: Arc<AtomicBool>) -> Reader {
         let (permits, idle) = (Semaphore::new(CONNECTIONS), Mutex::new(Vec::with_capacity(CONNECTIONS)));
-        Reader { connector, runtime, permits, idle }
+        Reader { connector, runtime, closed, permits, idle }
     }
 
     async fn piece(&self, from: From, bytes: usize) -> Result<Vec<StoredBatch>, Trouble> {
@@ -107,6 +110,9 @@ impl Stored for Reader {
     fn read(&self, from: From, bytes: usize) -> Result<Vec<StoredBatch>, Error> {
         let began = Instant::now();
         loop {
+            if self.closed.load(Ordering::Acquire) {
+                return Err(self.connector.error("reading history", "the journal is closed"));
+            }
             match self.runtime.block_on(self.piece(from, bytes)) {
                 Ok(found) => return Ok(found),
                 Err(trouble) if began.elapsed() > PATIENCE || matches!(trouble, Trouble::Definite(_)) => {

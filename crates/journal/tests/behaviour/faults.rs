@@ -308,6 +308,7 @@ fn history_is_read_in_pieces_by_sequence_and_by_number_and_tells_what_is_lost() 
     kind.cluster.sql(&format!("delete from {}.batch where number = 6", kind.options.schema)).unwrap();
     assert_eq!(read(From::Number(5), 1 << 10)[..2], [(5, false), (7, true)]);
     drop(journal);
+    assert!(reader.read(From::Number(5), 1).unwrap_err().to_string().contains("the journal is closed"));
     let mut journal = kind.open();
     journal.take_over().unwrap();
     let mut voids = Seen::default();
@@ -330,4 +331,61 @@ fn what_can_not_be_used_is_refused_with_its_reason() {
     drop(Postgres::open(&kind.options).unwrap());
     kind.cluster.sql(&format!("update {}.stream set version = 2", kind.options.schema)).unwrap();
     assert!(refused(kind.options.clone()).contains("the tables have version 2, this program knows 1"));
+}
+
+/// A certificate for 127.0.0.1 and its key, in the directory of a server that may read them.
+fn certificate(cluster: &Cluster, name: &str) -> Option<(std::path::PathBuf, std::path::PathBuf)> {
+    let (cert, key) = (cluster.folder().join(format!("{name}.crt")), cluster.folder().join(format!("{name}.key")));
+    let made = std::process::Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"])
+        .args(["-subj", "/CN=arioso", "-addext", "subjectAltName=IP:127.0.0.1"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE", "-out"])
+        .arg(&cert)
+        .arg("-keyout")
+        .arg(&key)
+        .output();
+    if !made.is_ok_and(|made| made.status.success()) {
+        eprintln!("omitted: there is no openssl to make certificates with");
+        return None;
+    }
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+    let owner = std::fs::metadata(cluster.folder()).unwrap();
+    for file in [&cert, &key] {
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        chown(file, Some(owner.uid()), Some(owner.gid())).unwrap();
+    }
+    Some((cert, key))
+}
+
+#[test]
+fn with_authorities_connections_are_encrypted_and_a_server_they_do_not_vouch_for_is_refused() {
+    if !installed() {
+        return;
+    }
+    let mut cluster = Cluster::start(&std::env::temp_dir(), &[]).unwrap();
+    let Some((cert, key)) = certificate(&cluster, "server") else { return };
+    let Some((other, _)) = certificate(&cluster, "other") else { return };
+    for (name, file) in [("ssl_cert_file", &cert), ("ssl_key_file", &key)] {
+        cluster.sql(&format!("alter system set {name} = '{}'", file.display())).unwrap();
+    }
+    cluster.sql("alter system set ssl = on").unwrap();
+    cluster.kill().unwrap();
+    cluster.run().unwrap();
+    let given = |authorities: &std::path::Path, url: String| PostgresOptions {
+        authorities: Some(authorities.to_path_buf()),
+        ..options(url)
+    };
+    let url = cluster.url();
+    let mut kind = Database::on(Arc::new(cluster), given(&cert, url.clone()));
+    let (_journal, _) = in_charge(&mut kind);
+    let encrypted = "select count(*) from pg_stat_ssl s join pg_stat_activity a using (pid) \
+                     where a.application_name = 'arioso' and not s.ssl";
+    assert_eq!(kind.cluster.sql(encrypted).unwrap(), "0");
+    let refused = |options: PostgresOptions| Postgres::open(&options).err().unwrap().to_string();
+    let unknown = refused(given(&other, url.clone()));
+    assert!(unknown.contains("certificate"), "{unknown}");
+    let renamed = refused(given(&cert, url.replace("127.0.0.1", "localhost")));
+    assert!(renamed.contains("certificate"), "{renamed}");
+    let nothing = refused(given(&key, url));
+    assert!(nothing.contains("there is no certificate in it"), "{nothing}");
 }
