@@ -61,6 +61,7 @@ impl Stream {
     }
 
     /// A batch of a void record.
+    #[cfg(feature = "postgres")]
     pub fn void(&mut self, first: u64, last: u64) -> Write {
         self.order.void(1, &[(Sequence(first), Sequence(last))]);
         self.take()
