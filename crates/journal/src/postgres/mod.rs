@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use arioso_store::batch::{BatchHeader, Place, place_header};
+use arioso_store::batch::{BATCH_BYTES_MAX, BatchHeader, Place, place_header};
 use arioso_stream::Sequence;
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Runtime};
@@ -328,6 +328,10 @@ impl Backend for Postgres {
         let books = self.shared.books.lock();
         if books.full {
             return Room::DiskFull { free: 0, need: books.bytes.max(1) };
+        }
+        if books.in_flight == 0 {
+            // Whatever the ceiling, the largest batch can be written alone.
+            return Room::Bytes(self.bytes_max.max(BATCH_BYTES_MAX as u64));
         }
         Room::Bytes(self.bytes_max.saturating_sub(books.bytes))
     }

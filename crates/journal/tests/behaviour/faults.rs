@@ -317,6 +317,19 @@ fn history_is_read_in_pieces_by_sequence_and_by_number_and_tells_what_is_lost() 
 }
 
 #[test]
+fn a_batch_larger_than_what_may_be_in_flight_goes_alone() {
+    let Some(mut kind) = Database::new() else { return };
+    kind.options.in_flight_bytes_max = 10_000;
+    let (mut journal, mut stream) = in_charge(&mut kind);
+    let writes = vec![stream.batch(&[1; 100]), stream.batch(&[2; 100_000]), stream.batch(&[3; 100])];
+    let told = write(&mut kind, &mut journal, writes);
+    assert_durable(&told, 2..=4);
+    journal.submit(stream.batch(&[4; 9_000]));
+    assert!(matches!(journal.room(), Room::Bytes(bytes) if bytes < 1_000), "{:?}", journal.room());
+    until(&mut journal, |told| known(told) == 1);
+}
+
+#[test]
 fn what_can_not_be_used_is_refused_with_its_reason() {
     let Some(kind) = Database::new() else { return };
     let refused = |options: PostgresOptions| Postgres::open(&options).err().unwrap().to_string();
