@@ -1,6 +1,7 @@
 //! The whole check of this repository, the same everywhere: `cargo xtask ci`.
 
 mod java;
+mod provision;
 mod steps;
 mod tidy;
 

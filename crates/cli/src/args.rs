@@ -32,7 +32,7 @@ pub enum Verb {
     },
     /// Runs a server
     #[command(
-        after_help = "Examples:\n  arioso serve --data /var/lib/arioso\n  arioso serve --config arioso.toml --print-config"
+        after_help = "Examples:\n  arioso serve --data /var/lib/arioso\n  arioso serve --journal postgres://bus@db.example/bus\n  arioso serve --config arioso.toml --print-config"
     )]
     Serve(ServeArgs),
     /// Publishes one message, or many from JSON lines
@@ -132,8 +132,6 @@ pub struct ServeArgs {
     pub config: Option<PathBuf>,
     /// Show the settings and end.
     pub print_config: bool,
-    /// The journal.
-    pub journal: String,
     /// Settings given as flags: name and text.
     pub flags: Vec<(String, String)>,
     /// Settings given in the environment: name, variable and text.
@@ -159,7 +157,6 @@ impl FromArgMatches for ServeArgs {
         Ok(ServeArgs {
             config: text("config").map(PathBuf::from),
             print_config: matches.get_flag("print-config"),
-            journal: text("journal").unwrap_or_else(|| "local".into()),
             flags,
             variables,
         })
@@ -184,14 +181,6 @@ impl Args for ServeArgs {
                     .value_name("FILE.toml")
                     .env("ARIOSO_CONFIG")
                     .help("Read settings from this file; variables and flags go before it"),
-            )
-            .arg(
-                Arg::new("journal")
-                    .long("journal")
-                    .value_name("local")
-                    .default_value("local")
-                    .env("ARIOSO_JOURNAL")
-                    .help("What makes messages durable: local, the segments in the data directory"),
             )
             .arg(
                 Arg::new("print-config")

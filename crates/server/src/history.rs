@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arioso_disk::{Access, Disk, File};
+use arioso_journal::backend::From as FromBatch;
+use arioso_journal::{Stored, StoredBatch};
 use arioso_store::segment::{self, SegmentReader, SegmentTable, Step as SegmentStep, Wanted, segment_path};
 use arioso_store::voids::Voids;
 use arioso_stream::Sequence;
@@ -18,6 +20,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use crate::backup::BackedUp;
 use crate::metrics::add;
 use crate::node::Node;
+use crate::rows::{self, RowCursor, RowStep};
 use crate::snapshots::{Refusal, SnapshotAsk, SnapshotTold};
 use crate::subscription::SLICE_BYTES;
 
@@ -45,6 +48,8 @@ pub enum ReadRequest {
         /// The filters.
         filters: Arc<[Box<str>]>,
     },
+    /// Batches of a journal that is a database.
+    Rows(FromBatch),
 }
 
 /// What was read.
@@ -58,6 +63,8 @@ pub enum Supplied {
     BackedUp(BackedUp),
     /// What was asked of a snapshot came to, or why it was refused.
     Snapshot(Result<SnapshotTold, Refusal>),
+    /// The batches; none where the journal ends.
+    Rows(Vec<StoredBatch>),
 }
 
 /// Segment, incarnation, file.
@@ -66,6 +73,8 @@ type OpenFile = (u64, u64, Arc<dyn File>);
 /// The segments and their files.
 pub struct History {
     disk: Arc<dyn Disk>,
+    /// History that lies in a database and in no segments.
+    rows: Option<Arc<dyn Stored>>,
     table: RwLock<SegmentTable>,
     voids: RwLock<Voids>,
     /// Numbers below were given before this start, and the table had all of them that are kept from the beginning.
@@ -89,7 +98,17 @@ impl History {
     pub fn new(disk: Arc<dyn Disk>, table: SegmentTable, voids: Voids, started_at: Sequence) -> History {
         let (table, voids, files) = (RwLock::new(table), RwLock::new(voids), Mutex::new(VecDeque::new()));
         let (exact, exact_told) = (Mutex::default(), Condvar::new());
-        History { disk, table, voids, started_at, files, exact, exact_told }
+        History { disk, rows: None, table, voids, started_at, files, exact, exact_told }
+    }
+
+    /// The same of a journal that is a database.
+    pub fn with_rows(self, rows: Option<Arc<dyn Stored>>) -> History {
+        History { rows, ..self }
+    }
+
+    /// Whether history lies in a database and in no segments.
+    pub fn is_database(&self) -> bool {
+        self.rows.is_some()
     }
 
     /// The first number of this start: a reader that has read all there is on disk has passed what lies before.
@@ -175,6 +194,11 @@ impl History {
                 Ok(Supplied::Bytes(bytes))
             }
             ReadRequest::BackUp { .. } | ReadRequest::Snapshot(_) => Err("no part of the history".into()),
+            ReadRequest::Rows(from) => {
+                let rows = self.rows.as_ref().ok_or("the journal has no rows")?;
+                let read = rows.read(*from, rows::PIECE_BYTES).map_err(|error| error.to_string())?;
+                Ok(Supplied::Rows(read))
+            }
             ReadRequest::Choose { segment, filters } => {
                 let trailer = self.table.read().get(*segment).and_then(|info| info.trailer.clone());
                 let wanted: Vec<Wanted<'_>> = filters.iter().map(|filter| wanted(filter)).collect();
@@ -248,6 +272,8 @@ pub enum HistoryStep {
 /// A cursor over the history.
 pub struct HistoryCursor {
     segments: SegmentReader,
+    /// Instead of segments, once it turned out that there are none.
+    rows: Option<RowCursor>,
     filters: Arc<[Box<str>]>,
     failed: Option<String>,
 }
@@ -267,12 +293,12 @@ impl segment::Selector for OnDisk<'_> {
 impl HistoryCursor {
     /// Begins at the first message at or above `next`.
     pub fn new(next: Sequence, filters: Arc<[Box<str>]>) -> HistoryCursor {
-        HistoryCursor { segments: SegmentReader::from_sequence(next.0), filters, failed: None }
+        HistoryCursor { segments: SegmentReader::from_sequence(next.0), rows: None, filters, failed: None }
     }
 
     /// The next sequence wanted.
     pub fn next(&self) -> Sequence {
-        Sequence(self.segments.position())
+        self.rows.as_ref().map_or(Sequence(self.segments.position()), RowCursor::next)
     }
 
     /// Goes on at `next`, ahead: by a jump when that saves reading.
@@ -295,6 +321,11 @@ impl HistoryCursor {
             Ok(Supplied::Bytes(bytes)) => self.segments.supply(bytes),
             Ok(Supplied::Chosen(wanted)) => self.segments.chosen(wanted),
             Ok(Supplied::BackedUp(_) | Supplied::Snapshot(_)) => panic!("a cursor asks for parts of the history"),
+            Ok(Supplied::Rows(rows)) => {
+                if let Some(cursor) = &mut self.rows {
+                    cursor.supply(rows);
+                }
+            }
             Err(error) => self.failed = Some(error),
         }
     }
@@ -308,6 +339,9 @@ impl HistoryCursor {
                 return HistoryStep::Trimmed { first };
             }
             return HistoryStep::Damaged { text };
+        }
+        if node.history.rows.is_some() {
+            return self.step_rows(node, selector, out);
         }
         let step = {
             let table = node.history.table.read();
@@ -329,6 +363,29 @@ impl HistoryCursor {
             SegmentStep::End { .. } => HistoryStep::End,
             SegmentStep::Damaged(damage) => HistoryStep::Damaged { text: damage.to_string() },
             SegmentStep::Trimmed { first, .. } => HistoryStep::Trimmed { first: Sequence(first) },
+        }
+    }
+}
+
+impl HistoryCursor {
+    fn step_rows(&mut self, node: &Node, selector: &mut dyn Selector, out: &mut Vec<Slice>) -> HistoryStep {
+        let (next, first) = (self.next(), node.history.first_kept());
+        if next < first {
+            return HistoryStep::Trimmed { first };
+        }
+        let cursor = self.rows.get_or_insert_with(|| RowCursor::new(next));
+        let voids = node.history.voids.read();
+        match cursor.step(node.tip.settled_to(), &voids, selector, out) {
+            RowStep::Read => HistoryStep::Read {
+                through: Sequence(cursor.next().0.saturating_sub(1)),
+                passed_bytes: SLICE_BYTES as u64,
+            },
+            RowStep::Need(from) => {
+                add(&node.counters.history_bytes, rows::PIECE_BYTES as u64);
+                HistoryStep::Need(ReadRequest::Rows(from))
+            }
+            RowStep::End => HistoryStep::End,
+            RowStep::Damaged(text) => HistoryStep::Damaged { text },
         }
     }
 }

@@ -17,6 +17,8 @@ pub mod reader;
 
 pub mod history;
 
+pub mod rows;
+
 pub mod hub;
 
 pub mod mailbox;
@@ -42,6 +44,9 @@ pub mod threads;
 pub mod opening;
 
 pub mod cursor_replay;
+
+#[cfg(feature = "postgres")]
+pub mod database;
 
 pub mod serving;
 

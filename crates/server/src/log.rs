@@ -64,6 +64,9 @@ impl<B: Backend> Log<B> {
             if backend.fails() {
                 engine.may_void();
             }
+            if backend.is_shared() {
+                engine.prove_answers();
+            }
         }
         let retention = Rule::of(&node.settings);
         Log {
@@ -116,7 +119,8 @@ impl<B: Backend> Log<B> {
 
     /// The first half of a round: what waits is handed to the backend. Returns whether anything was.
     pub fn begin(&mut self, now: i64, mark: bool) -> bool {
-        {
+        // What can't be written yet is taken when it can be: more of it fits into one write then.
+        if self.backend.slots() as usize > self.held.len() {
             let mut engine = self.node.engine.lock();
             engine.take(&mut self.batches);
             if self.batches.is_empty() && self.held.is_empty() && mark && engine.wants_sync_mark() {
@@ -133,12 +137,37 @@ impl<B: Backend> Log<B> {
             self.submit(batch);
             wrote = true;
         }
+        self.tell_slots();
         wrote
+    }
+
+    /// Writes an empty batch, whether one is wanted or not: at a start it carries `reserved_to`.
+    pub fn mark(&mut self, now: i64) {
+        let batch = self.node.engine.lock().sync_mark(now);
+        self.held_bytes += batch.file_bytes();
+        self.held.push_back(batch);
+        self.begin(now, false);
+    }
+
+    /// Whether a write may be begun.
+    pub fn has_slots(&self) -> bool {
+        self.backend.slots() > 0
+    }
+
+    /// While slots are free, a write holds messages of one group: the engine parts batches by it.
+    fn tell_slots(&mut self) {
+        let slots = self.backend.slots();
+        if slots < u32::MAX {
+            self.node.engine.lock().set_slots(slots);
+        }
     }
 
     /// The next batch, if the journal takes it now.
     fn next_fitting(&mut self) -> Option<BatchParts> {
         let bytes = self.held.front()?.file_bytes();
+        if self.backend.slots() == 0 {
+            return None;
+        }
         if matches!(self.backend.room(), Room::Bytes(room) if room >= bytes) {
             self.held_bytes -= bytes;
             self.asked_bytes = 0;
@@ -177,6 +206,7 @@ impl<B: Backend> Log<B> {
             add(&self.node.counters.syncs, 1);
         }
         self.complete(now);
+        self.tell_slots();
         Ok(())
     }
 
@@ -219,6 +249,9 @@ impl<B: Backend> Log<B> {
             self.open.extend(engine.open_ranges().map(|range| OpenRange { first: range.first, last: range.last }));
             engine.settled_to()
         };
+        for range in &self.voided {
+            self.node.history.add_void(range.first, range.last);
+        }
         // Until their void record is durable they are open, so nobody reads past them.
         self.voided.append(&mut self.voided_ahead);
         self.voided_ahead.extend(self.voided.extract_if(.., |range| range.last > self.appended_to));

@@ -24,7 +24,7 @@ use crate::settings::Settings;
 use crate::snapshots;
 
 /// How far the last kept timestamp may be ahead of the clock.
-const CLOCK_AHEAD_NS: i64 = 60_000_000_000;
+pub(crate) const CLOCK_AHEAD_NS: i64 = 60_000_000_000;
 
 /// Why a bus can't be opened.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +37,9 @@ pub enum OpenError {
         /// What is wrong.
         source: Box<arioso_journal::Error>,
     },
+    /// A journal that is a database.
+    #[error(transparent)]
+    Database(Box<arioso_journal::Error>),
     /// A setting.
     #[error(transparent)]
     Setting(#[from] Box<crate::settings::SettingError>),
@@ -188,6 +191,7 @@ pub fn open(settings: Settings, disk: Arc<dyn Disk>, chance: Chance) -> Result<O
         cursors: std::mem::take(&mut replaying.cursors).finish(&recovered.voids),
         table: local.table().clone(),
         voids: recovered.voids.clone(),
+        rows: None,
     };
     // What the tip must leave room for is what is published meanwhile.
     let budget = settings.tip_bytes / 4 * 3;

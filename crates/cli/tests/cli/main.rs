@@ -7,6 +7,8 @@ mod crash;
 mod demo;
 mod inspect;
 mod keeping;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod support;
 mod talking;
 mod upgrade;

@@ -263,6 +263,11 @@ impl Order {
         self.cursors.restore(state);
     }
 
+    /// Nothing is to be told of dropped cursors.
+    pub fn forget_dropped_cursors(&mut self) {
+        self.cursors.forget_dropped();
+    }
+
     /// A cursor that was dropped in a segment which is not sealed.
     pub fn restore_dropped_cursor(&mut self, id: u32, changed: Sequence) {
         self.cursors.restore_dropped(id, changed);
@@ -493,6 +498,11 @@ impl Order {
             topics.add(topic, bytes, sequence);
         });
         VerdictKind::Stored { first, batch }
+    }
+
+    /// Ends the open batch: what comes goes into the next one.
+    pub fn part(&mut self) {
+        self.builder.close();
     }
 
     /// Closes the open batch and gives out all that wait, oldest first. `reserved_to` is set ahead of the newest number.
