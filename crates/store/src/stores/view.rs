@@ -1,0 +1,220 @@
+//! What of a span a reader wants: which groups of which stores, and which stretches of them. Made from the span's directory
+//! and the stores' runs, a block and a page at a time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arioso_stream::filter::Filter;
+
+use super::runs::{Run, RunsPage};
+use super::span::{SpanFile, TopicPlace};
+use super::store::StoreFile;
+use crate::Result;
+use crate::directory::{Entries, Entry};
+use crate::segment::Wanted;
+
+/// A group of a store, and what of it is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupWanted {
+    /// The group.
+    pub group: u32,
+    /// Its first sequence.
+    pub first: u64,
+    /// Its last.
+    pub last: u64,
+    /// Stretches on disk: offset in the group, bytes; ascending, apart. Empty: all of it.
+    pub ranges: Arc<[(u32, u32)]>,
+}
+
+/// A store, and the groups of it that are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreWanted {
+    /// The store.
+    pub store: u32,
+    /// Groups, ascending.
+    pub groups: Vec<GroupWanted>,
+}
+
+/// What of a span a reader wants.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    /// The span.
+    pub span: u64,
+    /// Its last sequence.
+    pub last: u64,
+    /// Stores, ascending.
+    pub stores: Vec<StoreWanted>,
+    /// Bytes read to find out: directory, runs, groups' tables.
+    pub index_bytes: u64,
+    /// Bytes on disk of what is wanted.
+    pub disk_bytes: u64,
+    /// Messages of topics that match, in the whole span.
+    pub messages: u64,
+    /// Bytes of their records.
+    pub useful_bytes: u64,
+}
+
+/// Opens a store of the span, or gives the one that is open.
+pub type OpenStore<'a> = dyn FnMut(u32) -> Result<Arc<StoreFile>> + 'a;
+
+struct Looking<'a, 'b> {
+    open: &'a mut OpenStore<'b>,
+    stores: BTreeMap<u32, (Arc<StoreFile>, RunsPage)>,
+    ranges: BTreeMap<(u32, u32), Vec<(u32, u32)>>,
+    runs: Vec<Run>,
+    view: View,
+}
+
+impl View {
+    /// Everything in groups that end at or above `next`.
+    pub fn of_everything(span: &SpanFile, open: &mut OpenStore<'_>, next: u64) -> Result<View> {
+        let info = span.info();
+        let (messages, useful_bytes) = (info.messages, info.bytes);
+        let mut view = View { span: info.span, last: info.last_sequence, messages, useful_bytes, ..View::default() };
+        for store in 0..info.stores {
+            let file = open(store)?;
+            view.index_bytes += file.index_bytes();
+            view.push(store, &file, next, &mut |_| Some(Vec::new()));
+        }
+        Ok(view)
+    }
+
+    /// What filters match, in groups that end at or above `next`.
+    pub fn of_filters(span: &SpanFile, open: &mut OpenStore<'_>, filters: &[Filter], next: u64) -> Result<View> {
+        if filters.iter().any(Filter::is_everything) {
+            return View::of_everything(span, open, next);
+        }
+        let info = span.info();
+        let view = View { span: info.span, last: info.last_sequence, ..View::default() };
+        let mut looking = Looking { open, stores: BTreeMap::new(), ranges: BTreeMap::new(), runs: Vec::new(), view };
+        looking.view.index_bytes += span.index_bytes();
+        for filter in filters {
+            looking.filter(span, filter)?;
+        }
+        let Looking { mut ranges, stores, mut view, .. } = looking;
+        for (store, (file, _)) in stores {
+            view.index_bytes += file.index_bytes();
+            view.push(store, &file, next, &mut |group| ranges.remove(&(store, group)).map(joined));
+        }
+        Ok(view)
+    }
+
+    /// Adds a store with the groups for which `wanted` gives ranges.
+    fn push(
+        &mut self,
+        store: u32,
+        file: &StoreFile,
+        next: u64,
+        wanted: &mut dyn FnMut(u32) -> Option<Vec<(u32, u32)>>,
+    ) {
+        let mut groups = Vec::new();
+        for (number, group) in file.groups().iter().enumerate() {
+            let number = number as u32;
+            let Some(ranges) = wanted(number).filter(|_| group.last >= next) else { continue };
+            let bytes: u64 = ranges.iter().map(|(_, bytes)| u64::from(*bytes)).sum();
+            self.disk_bytes += if ranges.is_empty() { group.bytes } else { bytes };
+            groups.push(GroupWanted { group: number, first: group.first, last: group.last, ranges: ranges.into() });
+        }
+        if !groups.is_empty() {
+            self.stores.push(StoreWanted { store, groups });
+        }
+    }
+
+    /// Groups wanted.
+    pub fn groups(&self) -> usize {
+        self.stores.iter().map(|store| store.groups.len()).sum()
+    }
+}
+
+impl Looking<'_, '_> {
+    fn filter(&mut self, span: &SpanFile, filter: &Filter) -> Result<()> {
+        let directory = span.directory();
+        match wanted(filter.as_str()) {
+            Wanted::Topic(name) => {
+                self.view.index_bytes += directory.block_bytes_of(name);
+                if let Some(entry) = directory.get(name)? {
+                    self.topic(&entry)?;
+                }
+            }
+            Wanted::Subtree(b"") => {
+                let mut scan = directory.scan(b"");
+                self.walk(&mut scan, filter)?;
+                self.view.index_bytes += directory.blocks_bytes();
+            }
+            Wanted::Subtree(name) => {
+                let mut subtree = directory.subtree(name);
+                let names_bytes = self.walk(&mut subtree, filter)?;
+                self.view.index_bytes += names_bytes + directory.block_bytes_of(name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes what matches of a walk; gives about how many bytes of the directory it read.
+    fn walk(&mut self, entries: &mut dyn Entries, filter: &Filter) -> Result<u64> {
+        let mut bytes = 0;
+        while entries.advance()? {
+            let entry = entries.entry();
+            // A name shares most of its bytes with the one before; its figures take about so many.
+            bytes += 32 + entry.name.len() as u64 / 2;
+            if std::str::from_utf8(entry.name).is_ok_and(|name| filter.matches(name)) {
+                self.topic(&entry)?;
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn topic(&mut self, entry: &Entry<'_>) -> Result<()> {
+        if entry.messages == 0 {
+            return Ok(());
+        }
+        let place = TopicPlace::unpack(entry.last_place);
+        let (file, page) = match self.stores.entry(place.store) {
+            std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
+            std::collections::btree_map::Entry::Vacant(new) => {
+                new.insert(((self.open)(place.store)?, RunsPage::default()))
+            }
+        };
+        self.view.index_bytes += page.runs(&**file.file(), file.trailer().runs, place.runs, &mut self.runs)?;
+        self.view.messages += entry.messages;
+        self.view.useful_bytes += entry.bytes;
+        for run in &self.runs {
+            let ranges = self.ranges.entry((place.store, run.group)).or_default();
+            match ranges.last_mut() {
+                // The usual case: topics come in the order in which they lie.
+                Some(last) if last.0 <= run.offset && run.offset <= last.0.saturating_add(last.1) => {
+                    last.1 = last.1.max((run.offset - last.0).saturating_add(run.bytes));
+                }
+                _ => ranges.push((run.offset, run.bytes)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Ranges in order, those that touch or overlap as one.
+fn joined(mut ranges: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
+    ranges.sort_unstable();
+    let mut out: Vec<(u32, u32)> = Vec::with_capacity(ranges.len());
+    for (offset, bytes) in ranges {
+        match out.last_mut() {
+            Some(last) if offset <= last.0.saturating_add(last.1) => {
+                last.1 = last.1.max((offset - last.0).saturating_add(bytes));
+            }
+            _ => out.push((offset, bytes)),
+        }
+    }
+    out
+}
+
+/// What of a filter a directory can be asked for: the topic, or the subtree before its first wildcard.
+pub fn wanted(filter: &str) -> Wanted<'_> {
+    match filter.split('/').position(|level| level.contains('*')) {
+        None => Wanted::Topic(filter.as_bytes()),
+        Some(0) => Wanted::Subtree(b""),
+        Some(levels) => {
+            let end = filter.match_indices('/').nth(levels - 1).map_or(filter.len(), |(at, _)| at);
+            Wanted::Subtree(&filter.as_bytes()[..end])
+        }
+    }
+}
