@@ -9,6 +9,7 @@ pub mod cursors;
 pub mod directory;
 pub mod error;
 pub mod head;
+pub mod history;
 pub mod identity;
 pub mod inspect;
 pub mod manifest;

@@ -11,9 +11,12 @@ use arioso_store::segment::{
     EarlierNames, JOURNAL_DIR, KnownEnd, SealInput, Sealed, SegmentHeader, SegmentState, TopicNames, free_path, seal,
     segment_path,
 };
+use arioso_store::stores::SpanInfo;
+use arioso_store::stores::split::remove_span;
 use arioso_store::voids::Voids;
 use arioso_store::{Damage, Error as StoreError};
 
+use super::split::{GiveBackJob, SwitchJob};
 use super::{Behind, Local, PAGE, Prepared};
 
 /// Zeros are written in pieces of this size.
@@ -30,20 +33,26 @@ pub enum Job {
     Seal(SealJob),
     /// Write a new base.
     Checkpoint(CheckpointJob),
-    /// Give segments back.
+    /// Give segments and spans back.
     Retire(RetireJob),
+    /// Let a span take the place of its segments.
+    Switch(SwitchJob),
+    /// Give back the segments whose place a span took.
+    GiveBack(GiveBackJob),
 }
 
 /// How a job ended.
 #[derive(Debug)]
-pub struct JobDone(Done);
+pub struct JobDone(pub(super) Done);
 
 #[derive(Debug)]
-enum Done {
+pub(super) enum Done {
     Prepare { result: Result<Prepared, arioso_disk::Error>, space: Option<u64>, need: u64, source: Source },
     Seal { segment: u64, result: Result<Sealed, StoreError> },
     Checkpoint { upto: u64, result: Result<Vec<u64>, StoreError> },
     Retire { manifest: Manifest, result: Result<Vec<Spare>, StoreError> },
+    Switch { manifest: Manifest, info: Box<SpanInfo>, result: Result<(), StoreError> },
+    GiveBack { result: Result<Vec<Spare>, StoreError> },
 }
 
 /// What is worth telling of a job that ended.
@@ -60,6 +69,11 @@ pub enum Notice {
     Checkpointed {
         /// Up to and including this segment.
         upto: u64,
+    },
+    /// A span took the place of its segments.
+    Split {
+        /// What is known of it.
+        info: Box<SpanInfo>,
     },
     /// Segments were given back.
     Retired {
@@ -98,6 +112,8 @@ impl Job {
             Job::Seal(job) => job.run(),
             Job::Checkpoint(job) => job.run(),
             Job::Retire(job) => job.run(),
+            Job::Switch(job) => job.run(),
+            Job::GiveBack(job) => job.run(),
         }
     }
 }
@@ -238,6 +254,7 @@ pub struct RetireJob {
     disk: Arc<dyn Disk>,
     manifest: Manifest,
     segments: Vec<(u64, u64)>,
+    spans: Vec<u64>,
     free_files: usize,
 }
 
@@ -249,6 +266,7 @@ impl RetireJob {
 
     fn retire(&mut self) -> Result<Vec<Spare>, StoreError> {
         self.manifest.store(&*self.disk)?;
+        self.spans.iter().try_for_each(|span| remove_span(&*self.disk, *span))?;
         give_back(&*self.disk, &self.segments, self.free_files)
     }
 }
@@ -279,6 +297,8 @@ impl Local {
         }
         self.prepare_job()
             .map(Job::Prepare)
+            .or_else(|| self.switch_job().map(Job::Switch))
+            .or_else(|| self.give_back_job().map(Job::GiveBack))
             .or_else(|| self.retire_job().map(Job::Retire))
             .or_else(|| self.seal_job().map(Job::Seal))
             .or_else(|| self.checkpoint_job().map(Job::Checkpoint))
@@ -296,6 +316,7 @@ impl Local {
         }
         self.seal_failed = false;
         self.checkpoint_failed = false;
+        self.splitting.retry();
     }
 
     pub(super) fn prepare_job(&mut self) -> Option<PrepareJob> {
@@ -366,28 +387,45 @@ impl Local {
         })
     }
 
-    /// Asks for segments all of whose sequences are below `sequence` to be given back. Kept are those that the older of two
-    /// bases does not cover: a start may need them.
+    /// Asks for segments and spans all of whose sequences are below `sequence` to be given back. Kept are segments that the
+    /// older of two bases does not cover: a start may need them.
     pub fn retire_below(&mut self, sequence: u64) {
         self.retiring = self.retiring.max(Some(sequence));
     }
 
     fn retire_job(&mut self) -> Option<RetireJob> {
-        let below = self.retiring.filter(|_| !self.retire_running && !self.checkpointing)?;
-        let covered = if self.bases.len() < BASES_KEPT { 0 } else { self.bases[self.bases.len() - BASES_KEPT] };
+        // What is being split stays until it is.
+        let idle = !self.retire_running && !self.checkpointing && self.splitting.is_idle();
+        let below = self.retiring.filter(|_| idle)?;
+        self.retiring = None;
+        let spans = self.table.spans();
+        let spans_going: Vec<u64> =
+            spans.iter().take_while(|info| info.last_sequence < below).map(|info| info.span).collect();
+        let covered = self.covered();
         let goes = |info: &&arioso_store::segment::SegmentInfo| {
             info.trailer.is_some() && info.last_sequence < below && info.number <= covered
         };
-        let going: Vec<_> = self.table.iter().take_while(goes).map(|info| (info.number, info.incarnation)).collect();
-        self.retiring = None;
-        let (last, _) = *going.last()?;
-        let kept = self.table.after(last)?;
-        let (first_segment, first_sequence) = (kept.number, kept.first_sequence);
+        let first_span = spans.get(spans_going.len()).map(|info| info.first_sequence);
+        let mut going = Vec::new();
+        if first_span.is_none() {
+            going.extend(self.table.iter().take_while(goes).map(|info| (info.number, info.incarnation)));
+        }
+        if going.is_empty() && spans_going.is_empty() {
+            return None;
+        }
+        let kept = self.table.after(going.last().map_or(0, |(number, _)| *number))?;
+        let (first_segment, first_sequence) = (kept.number, first_span.unwrap_or(kept.first_sequence));
         self.table.retire(first_segment, first_sequence);
         self.retire_running = true;
-        let manifest = Manifest { first_segment, first_sequence, ..self.manifest.clone() };
+        let mut manifest = Manifest { first_segment, first_sequence, ..self.manifest.clone() };
+        manifest.spans.retain(|span| !spans_going.contains(&span.span));
         let free_files = self.options.free_files_max.saturating_sub(self.free.len());
-        Some(RetireJob { disk: Arc::clone(&self.disk), manifest, segments: going, free_files })
+        Some(RetireJob { disk: Arc::clone(&self.disk), manifest, segments: going, spans: spans_going, free_files })
+    }
+
+    /// Segments up to this one are covered by every base that a start may fall back to.
+    pub(super) fn covered(&self) -> u64 {
+        if self.bases.len() < BASES_KEPT { 0 } else { self.bases[self.bases.len() - BASES_KEPT] }
     }
 
     /// A job ended.
@@ -408,6 +446,8 @@ impl Local {
                     }
                 }
             }
+            Done::Switch { manifest, info, result } => Some(self.switched(manifest, info, result)),
+            Done::GiveBack { result } => self.given_back(result),
             Done::Retire { manifest, result } => {
                 self.retire_running = false;
                 let Manifest { first_segment, first_sequence, .. } = manifest;
@@ -454,6 +494,7 @@ impl Local {
         match result {
             Ok(Sealed { trailer, file_bytes, damage }) => {
                 self.unsealed.pop_front();
+                self.splitting.more_came();
                 if let Some(info) = self.table.get_mut(segment) {
                     info.trailer = Some(Box::new(trailer));
                     info.file_bytes = file_bytes;

@@ -10,6 +10,7 @@
 
 pub mod block;
 pub mod cursor;
+pub mod inspect;
 pub mod runs;
 pub mod span;
 pub mod split;

@@ -118,7 +118,7 @@ impl RunsPage {
                 return Err(wrong(BadPart::Short { have: want, need: HEAD_BYTES }));
             };
             let bytes = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
-            if bytes < HEAD_BYTES || bytes > PAGE_BYTES_MAX || bytes as u64 > left {
+            if !(HEAD_BYTES..=PAGE_BYTES_MAX).contains(&bytes) || bytes as u64 > left {
                 return Err(wrong(BadPart::Field { field: "length of a page of runs" }));
             }
             if bytes > want {

@@ -224,7 +224,7 @@ impl Split {
         let with_messages = |topic: &&Topic| topic.told.messages > 0;
         let names = &self.names;
         let volumes = self.topics.iter().filter(with_messages).map(|topic| Volume {
-            topic: names[topic.name.0..][..usize::from(topic.name.1)].as_bytes(),
+            topic: &names.as_bytes()[topic.name.0..][..usize::from(topic.name.1)],
             messages: topic.told.messages,
             bytes: topic.told.bytes,
         });

@@ -234,6 +234,9 @@ pub struct StoreFile {
     groups: Vec<Group>,
 }
 
+/// Takes a block's head, its offset and its records, which it may take away.
+pub type EachBlock<'a> = dyn FnMut(&block::BlockHead, u64, &mut Vec<u8>) -> Result<()> + 'a;
+
 /// What was read of a group.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
@@ -303,12 +306,7 @@ impl StoreFile {
     }
 
     /// Reads blocks that lie one behind the other, in pieces, and hands on each one's head, offset and records.
-    pub fn blocks(
-        &self,
-        offset: u64,
-        bytes: u64,
-        each: &mut dyn FnMut(&block::BlockHead, u64, &mut Vec<u8>) -> Result<()>,
-    ) -> Result<()> {
+    pub fn blocks(&self, offset: u64, bytes: u64, each: &mut EachBlock<'_>) -> Result<()> {
         let end = offset + bytes;
         let (mut at, mut piece, mut skip) = (offset, Vec::new(), 0);
         let mut records = Vec::new();
