@@ -94,14 +94,16 @@ pub fn assemble(
     };
     let (mut tip, shared) = TipWriter::new(config);
     tip.set_visible(Sequence(next.0 - 1).max(found.settled_to), &[], &[]);
+    let stream = found.identity.stream_id;
     let node = Node {
         identity: found.identity,
         settings,
         engine: Mutex::new(engine),
         work: Condvar::new(),
+        syncing: Default::default(),
         names,
         tip: shared,
-        history: History::new(disk, found.table, found.voids, next),
+        history: History::new(disk, stream, found.table, found.voids, next),
         hub: Mutex::new(Hub::new(hash_seed)),
         counters: Counters::default(),
         topic_floor: AtomicU32::new(found.topic_floor),

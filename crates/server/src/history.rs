@@ -1,26 +1,36 @@
-//! What lies on disk, as readers see it: the segments' table, the files, and a cursor over them.
+//! What lies on disk, as readers see it: the table of spans and segments, the files, and a cursor over them.
 //!
 //! The cursor is plain computation and says what it needs; [`History::read`] is the one place that reads it, on a thread that
-//! may block.
+//! may block. Files kept open, and what is held of them, are bounded.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arioso_disk::{Access, Disk, File};
-use arioso_store::segment::{self, SegmentReader, SegmentTable, Step as SegmentStep, Wanted, segment_path};
+use arioso_store::history::{HistoryReader, Need, Step as StoreStep};
+use arioso_store::segment::{self, SegmentTable, Wanted, segment_path};
+use arioso_store::stores::view::wanted;
+use arioso_store::stores::{GroupRequest, SpanFile, StoreFile, View};
 use arioso_store::voids::Voids;
 use arioso_stream::Sequence;
+use arioso_stream::filter::Filter;
 use arioso_stream::record::Records;
 use arioso_stream::tip::{Selector, Slice};
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
+pub use arioso_store::history::Supplied;
+
 use crate::metrics::add;
 use crate::node::Node;
 use crate::subscription::SLICE_BYTES;
 
-/// Files kept open for reading.
+/// Segments' files kept open for reading.
 const FILES_MAX: usize = 64;
+/// Spans' files kept open, each with the sparse index of its directory.
+const SPANS_MAX: usize = 24;
+/// Stores kept open, each with the table of its groups.
+const STORES_MAX: usize = 256;
 
 /// What a cursor needs from disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,36 +44,75 @@ pub enum ReadRequest {
         /// The filters.
         filters: Arc<[Box<str>]>,
     },
+    /// What of a span is wanted.
+    View {
+        /// The span.
+        span: u64,
+        /// From this sequence on.
+        next: u64,
+        /// The filters.
+        filters: Arc<[Box<str>]>,
+    },
+    /// A group of a store.
+    Group(GroupRequest),
 }
 
-/// What was read.
-#[derive(Clone, Debug)]
-pub enum Supplied {
-    /// The bytes; fewer than wanted only where the file ends.
-    Bytes(Bytes),
-    /// Whether the segment has a wanted topic.
-    Chosen(bool),
+/// Files that are open, the last used last.
+struct Opened<K, T>(Mutex<VecDeque<(K, Arc<T>)>>, usize);
+
+impl<K: Copy + PartialEq, T> Opened<K, T> {
+    fn new(most: usize) -> Opened<K, T> {
+        Opened(Mutex::new(VecDeque::new()), most)
+    }
+
+    /// The one that is open, or opens it.
+    fn get<E>(&self, key: K, open: impl FnOnce() -> Result<Arc<T>, E>) -> Result<Arc<T>, E> {
+        {
+            let mut held = self.0.lock();
+            if let Some(at) = held.iter().position(|(known, _)| *known == key)
+                && let Some(found) = held.remove(at)
+            {
+                let file = Arc::clone(&found.1);
+                held.push_back(found);
+                return Ok(file);
+            }
+        }
+        let file = open()?;
+        let mut held = self.0.lock();
+        if held.len() >= self.1 {
+            held.pop_front();
+        }
+        held.push_back((key, Arc::clone(&file)));
+        Ok(file)
+    }
+
+    /// Lets go of what is not in charge any more.
+    fn retain(&self, keep: impl Fn(&K) -> bool) {
+        self.0.lock().retain(|(key, _)| keep(key));
+    }
 }
 
-/// Segment, incarnation, file.
-type OpenFile = (u64, u64, Arc<dyn File>);
-
-/// The segments and their files.
+/// The spans, the segments and their files.
 pub struct History {
     disk: Arc<dyn Disk>,
+    stream: u128,
     table: RwLock<SegmentTable>,
     voids: RwLock<Voids>,
     /// Numbers below were given before this start, and the table had all of them that are kept from the beginning.
     started_at: Sequence,
-    /// The last used last.
-    files: Mutex<VecDeque<OpenFile>>,
+    /// By segment and incarnation.
+    files: Opened<(u64, u64), Arc<dyn File>>,
+    spans: Opened<u64, SpanFile>,
+    /// By span and store.
+    stores: Opened<(u64, u32), StoreFile>,
 }
 
 impl History {
     /// What a start found.
-    pub fn new(disk: Arc<dyn Disk>, table: SegmentTable, voids: Voids, started_at: Sequence) -> History {
-        let (table, voids, files) = (RwLock::new(table), RwLock::new(voids), Mutex::new(VecDeque::new()));
-        History { disk, table, voids, started_at, files }
+    pub fn new(disk: Arc<dyn Disk>, stream: u128, table: SegmentTable, voids: Voids, started_at: Sequence) -> History {
+        let (table, voids) = (RwLock::new(table), RwLock::new(voids));
+        let (files, spans, stores) = (Opened::new(FILES_MAX), Opened::new(SPANS_MAX), Opened::new(STORES_MAX));
+        History { disk, stream, table, voids, started_at, files, spans, stores }
     }
 
     /// The first number of this start: a reader that has read all there is on disk has passed what lies before.
@@ -74,6 +123,15 @@ impl History {
     /// Looks at the table, or changes it; never together with I/O.
     pub fn with_table<T>(&self, look: impl FnOnce(&mut SegmentTable) -> T) -> T {
         look(&mut self.table.write())
+    }
+
+    /// Lets go of files whose spans and segments are no longer in charge: a removed file takes room as long as it is open.
+    pub fn close_retired(&self) {
+        let table = self.table.read();
+        self.files.retain(|(number, incarnation)| table.get(*number).is_some_and(|i| i.incarnation == *incarnation));
+        let in_charge = |span: u64| table.spans().iter().any(|info| info.span == span);
+        self.spans.retain(|span| in_charge(*span));
+        self.stores.retain(|(span, _)| in_charge(*span));
     }
 
     /// These sequences are void.
@@ -89,60 +147,79 @@ impl History {
     /// A sequence at or below which no message is stamped at or after this time; the caller leaves out what is older.
     pub fn sequence_at(&self, timestamp: i64) -> Sequence {
         let table = self.table.read();
-        let first = table.from_time(timestamp).map_or(0, |info| info.first_sequence);
-        Sequence(first.max(table.first_kept()).max(1))
+        Sequence(table.sequence_at_time(timestamp).max(table.first_kept()).max(1))
     }
 
     /// Reads what a cursor needs. Blocks.
     pub fn read(&self, request: &ReadRequest) -> Result<Supplied, String> {
-        match request {
-            ReadRequest::Bytes(request) => {
-                let file = self.file(request.segment)?;
-                let bytes = segment::read_request(&*file, request).map_err(|error| error.to_string())?;
-                Ok(Supplied::Bytes(bytes))
+        let read = match request {
+            ReadRequest::Bytes(request) => self.bytes(request),
+            ReadRequest::Choose { segment, filters } => self.choose(*segment, filters),
+            ReadRequest::View { span, next, filters } => {
+                self.view(*span, &parsed(filters), *next).map(|view| Supplied::View(Arc::new(view)))
             }
-            ReadRequest::Choose { segment, filters } => {
-                let trailer = self.table.read().get(*segment).and_then(|info| info.trailer.clone());
-                let wanted: Vec<Wanted<'_>> = filters.iter().map(|filter| wanted(filter)).collect();
-                let everything = wanted.contains(&Wanted::Subtree(b""));
-                let Some(trailer) = trailer.filter(|_| !everything) else { return Ok(Supplied::Chosen(true)) };
-                Ok(Supplied::Chosen(segment::has_wanted(self.file(*segment)?, &trailer, &wanted)))
-            }
+            ReadRequest::Group(request) => self.group(request),
+        };
+        match read {
+            // What took its place is in the table.
+            Err(_) if !self.is_in_charge(request) => Ok(Supplied::Gone),
+            other => other.map_err(|error| error.to_string()),
         }
     }
 
-    fn file(&self, number: u64) -> Result<Arc<dyn File>, String> {
+    fn is_in_charge(&self, request: &ReadRequest) -> bool {
+        let table = self.table.read();
+        let (segment, span) = match request {
+            ReadRequest::Bytes(request) => (Some(request.segment), None),
+            ReadRequest::Choose { segment, .. } => (Some(*segment), None),
+            ReadRequest::View { span, .. } => (None, Some(*span)),
+            ReadRequest::Group(request) => (None, Some(request.span)),
+        };
+        segment.is_some_and(|number| table.get(number).is_some())
+            || span.is_some_and(|id| table.spans().iter().any(|info| info.span == id))
+    }
+
+    fn bytes(&self, request: &segment::ReadRequest) -> arioso_store::Result<Supplied> {
+        let Some(file) = self.file(request.segment)? else { return Ok(Supplied::Gone) };
+        Ok(Supplied::Bytes(segment::read_request(&**file, request)?))
+    }
+
+    fn choose(&self, segment: u64, filters: &[Box<str>]) -> arioso_store::Result<Supplied> {
+        let trailer = self.table.read().get(segment).and_then(|info| info.trailer.clone());
+        let wanted: Vec<Wanted<'_>> = filters.iter().map(|filter| wanted(filter)).collect();
+        let everything = wanted.contains(&Wanted::Subtree(b""));
+        let Some(trailer) = trailer.filter(|_| !everything) else { return Ok(Supplied::Chosen(true)) };
+        let Some(file) = self.file(segment)? else { return Ok(Supplied::Gone) };
+        Ok(Supplied::Chosen(segment::has_wanted(Arc::clone(&file), &trailer, &wanted)))
+    }
+
+    /// What of a span filters match, from a sequence on. Blocks.
+    pub fn view(&self, span: u64, filters: &[Filter], next: u64) -> arioso_store::Result<View> {
+        let file = self.spans.get(span, || SpanFile::open(&*self.disk, self.stream, span).map(Arc::new))?;
+        View::of_filters(&file, &mut |store| self.store(span, store), filters, next)
+    }
+
+    fn group(&self, request: &GroupRequest) -> arioso_store::Result<Supplied> {
+        let loaded = self.store(request.span, request.store)?.load(request.group, &request.ranges)?;
+        Ok(Supplied::Group(loaded.records))
+    }
+
+    fn store(&self, span: u64, store: u32) -> arioso_store::Result<Arc<StoreFile>> {
+        self.stores.get((span, store), || StoreFile::open(&*self.disk, self.stream, span, store).map(Arc::new))
+    }
+
+    /// A segment's file; none if the segment is no longer in charge.
+    pub fn file(&self, number: u64) -> arioso_store::Result<Option<Arc<Arc<dyn File>>>> {
         let incarnation = self.table.read().get(number).map(|info| info.incarnation);
-        let incarnation = incarnation.ok_or_else(|| format!("{}: retired", segment_path(number)))?;
-        let mut files = self.files.lock();
-        if let Some(at) = files.iter().position(|(n, i, _)| (*n, *i) == (number, incarnation))
-            && let Some(held) = files.remove(at)
-        {
-            let file = Arc::clone(&held.2);
-            files.push_back(held);
-            return Ok(file);
-        }
-        drop(files);
-        let file = self.disk.open(&segment_path(number), Access::Read).map_err(|error| error.to_string())?;
-        let mut files = self.files.lock();
-        if files.len() >= FILES_MAX {
-            files.pop_front();
-        }
-        files.push_back((number, incarnation, Arc::clone(&file)));
-        Ok(file)
+        let Some(incarnation) = incarnation else { return Ok(None) };
+        let open = || self.disk.open(&segment_path(number), Access::Read).map(Arc::new);
+        Ok(Some(self.files.get((number, incarnation), open)?))
     }
 }
 
-/// What of a filter a directory can be asked for: the topic, or the subtree before its first wildcard.
-fn wanted(filter: &str) -> Wanted<'_> {
-    match filter.split('/').position(|level| level.contains('*')) {
-        None => Wanted::Topic(filter.as_bytes()),
-        Some(0) => Wanted::Subtree(b""),
-        Some(levels) => {
-            let end = filter.match_indices('/').nth(levels - 1).map_or(filter.len(), |(at, _)| at);
-            Wanted::Subtree(&filter.as_bytes()[..end])
-        }
-    }
+/// Filters that were tested when the subscription began.
+pub fn parsed(filters: &[Box<str>]) -> Vec<Filter> {
+    filters.iter().filter_map(|filter| Filter::new(filter).ok()).collect()
 }
 
 /// What a step of a cursor came to.
@@ -173,9 +250,8 @@ pub enum HistoryStep {
 
 /// A cursor over the history.
 pub struct HistoryCursor {
-    segments: SegmentReader,
+    reader: HistoryReader,
     filters: Arc<[Box<str>]>,
-    failed: Option<String>,
 }
 
 struct OnDisk<'a>(&'a mut dyn Selector);
@@ -193,48 +269,59 @@ impl segment::Selector for OnDisk<'_> {
 impl HistoryCursor {
     /// Begins at the first message at or above `next`.
     pub fn new(next: Sequence, filters: Arc<[Box<str>]>) -> HistoryCursor {
-        HistoryCursor { segments: SegmentReader::from_sequence(next.0), filters, failed: None }
+        HistoryCursor { reader: HistoryReader::from_sequence(next.0), filters }
     }
 
     /// The next sequence wanted.
     pub fn next(&self) -> Sequence {
-        Sequence(self.segments.position())
+        Sequence(self.reader.position())
     }
 
     /// What was needed, or why it can't be had.
-    pub fn supply(&mut self, read: Result<Supplied, String>) {
-        match read {
-            Ok(Supplied::Bytes(bytes)) => self.segments.supply(bytes),
-            Ok(Supplied::Chosen(wanted)) => self.segments.chosen(wanted),
-            Err(error) => self.failed = Some(error),
-        }
+    pub fn supply(&mut self, node: &Node, read: Result<Supplied, String>) {
+        let touched = match &read {
+            Ok(Supplied::View(view)) => view.index_bytes,
+            Ok(Supplied::Group(records)) => records.len() as u64,
+            Ok(Supplied::Bytes(bytes)) => bytes.len() as u64,
+            _ => 0,
+        };
+        add(&node.counters.history_touched, touched);
+        self.reader.supply(read.unwrap_or_else(Supplied::Failed));
     }
 
     /// Reads on, a slice of 256 KiB or one record.
     pub fn step(&mut self, node: &Node, selector: &mut dyn Selector, out: &mut Vec<Slice>) -> HistoryStep {
-        if let Some(text) = self.failed.take() {
-            return HistoryStep::Damaged { text };
-        }
         let step = {
             let table = node.history.table.read();
             let voids = node.history.voids.read();
-            self.segments.step(&table, &voids, &mut OnDisk(selector))
+            self.reader.step(&table, &voids, &mut OnDisk(selector))
         };
         match step {
-            SegmentStep::Need(request) => {
-                add(&node.counters.history_bytes, request.bytes as u64);
-                HistoryStep::Need(ReadRequest::Bytes(request))
-            }
-            SegmentStep::Choose { segment } => {
-                HistoryStep::Need(ReadRequest::Choose { segment, filters: Arc::clone(&self.filters) })
-            }
-            SegmentStep::Slices(slices) => {
+            StoreStep::Need(need) => HistoryStep::Need(self.request(node, need)),
+            StoreStep::Slices(slices) => {
+                add(&node.counters.history_useful, slices.bytes as u64);
                 out.extend(slices.slices.into_iter().map(slice));
                 HistoryStep::Read { through: Sequence(slices.through), passed_bytes: SLICE_BYTES as u64 }
             }
-            SegmentStep::End { .. } => HistoryStep::End,
-            SegmentStep::Damaged(damage) => HistoryStep::Damaged { text: damage.to_string() },
-            SegmentStep::Trimmed { first, .. } => HistoryStep::Trimmed { first: Sequence(first) },
+            StoreStep::End { .. } => HistoryStep::End,
+            StoreStep::Damaged { text } => HistoryStep::Damaged { text },
+            StoreStep::Trimmed { first, .. } => HistoryStep::Trimmed { first: Sequence(first) },
+        }
+    }
+
+    fn request(&self, node: &Node, need: Need) -> ReadRequest {
+        let filters = Arc::clone(&self.filters);
+        match need {
+            Need::Bytes(request) => {
+                add(&node.counters.history_bytes, request.bytes as u64);
+                ReadRequest::Bytes(request)
+            }
+            Need::Choose { segment } => ReadRequest::Choose { segment, filters },
+            Need::View { span, next } => ReadRequest::View { span, next, filters },
+            Need::Group(request) => {
+                add(&node.counters.history_bytes, request.disk_bytes);
+                ReadRequest::Group(request)
+            }
         }
     }
 }

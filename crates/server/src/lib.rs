@@ -35,6 +35,7 @@ pub mod http;
 
 pub mod assemble;
 
+pub mod splitter;
 pub mod threads;
 
 pub mod opening;

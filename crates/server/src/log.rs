@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use arioso_journal::local::{Local, write_of};
 use arioso_journal::{Backend, Completion, Room, SequenceRange};
@@ -168,7 +169,10 @@ impl<B: Backend> Log<B> {
     /// The second half: the backend does its work, and what became known is settled, answered and shown.
     pub fn finish(&mut self, now: i64) -> Result<(), arioso_journal::Error> {
         self.completions.clear();
-        self.backend.advance(&mut self.completions)?;
+        self.node.syncing.set(true);
+        let advanced = self.backend.advance(&mut self.completions);
+        self.node.syncing.set(false);
+        advanced?;
         if !self.completions.is_empty() {
             add(&self.node.counters.syncs, 1);
         }
@@ -258,6 +262,9 @@ impl Log<Local> {
     pub fn publish_table(&mut self, whole: bool) {
         let table = self.backend.table();
         let lag = TABLE_BYTES.min(self.node.settings.tip_bytes / TABLE_TIP_PART);
+        if whole {
+            self.node.counters.spans.store(table.spans().len() as u64, Ordering::Relaxed);
+        }
         self.node.history.with_table(|seen| {
             if whole {
                 *seen = table.clone();
@@ -276,5 +283,8 @@ impl Log<Local> {
                 }
             }
         });
+        if whole {
+            self.node.history.close_retired();
+        }
     }
 }

@@ -22,6 +22,7 @@ use crate::hub::Hub;
 use crate::mailbox::Mailbox;
 use crate::metrics::Counters;
 use crate::settings::Settings;
+use crate::splitter::SyncGate;
 
 /// Who this stream is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub struct Node {
     pub engine: Mutex<Engine>,
     /// Told when something waits for the log.
     pub work: Condvar,
+    /// Whether the journal is syncing: the splitter lets it go first.
+    pub syncing: SyncGate,
     /// Topics.
     pub names: Arc<RwLock<Names>>,
     /// The recent stream.

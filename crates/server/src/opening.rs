@@ -143,6 +143,9 @@ pub fn open(settings: Settings, disk: Arc<dyn Disk>, chance: Chance) -> Result<O
         segment_bytes: settings.segment_bytes,
         free_files_max: usize::try_from(settings.free_segments_max).unwrap_or(usize::MAX),
         window_messages: settings.remembered_messages(),
+        checkpoint_segments: settings.checkpoint_segments,
+        split_segments: if settings.split { settings.split_segments } else { 0 },
+        stores_max: u32::try_from(settings.stores_per_span).unwrap_or(u32::MAX),
         ..LocalOptions::default()
     };
     let data = settings.data.clone();

@@ -67,9 +67,9 @@ impl Reader {
     }
 
     /// Bytes that were needed.
-    pub fn supply(&mut self, read: Result<Supplied, String>) {
+    pub fn supply(&mut self, node: &Node, read: Result<Supplied, String>) {
         match &mut self.mode {
-            Mode::History(cursor) => cursor.supply(read),
+            Mode::History(cursor) => cursor.supply(node, read),
             Mode::Tip(_) => panic!("the tip asks for no bytes"),
         }
     }

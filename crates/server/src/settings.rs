@@ -5,6 +5,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use arioso_store::stores::STORES_MAX;
+
 /// A server's settings, resolved: nothing is optional past this point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -28,6 +30,16 @@ pub struct Settings {
     pub segment_bytes: u64,
     /// Segments kept to be written again.
     pub free_segments_max: u64,
+    /// Sealed segments between two checkpoints.
+    pub checkpoint_segments: u64,
+    /// Whether history is split into subtree stores.
+    pub split: bool,
+    /// Segments of one span.
+    pub split_segments: u64,
+    /// Stores of one span.
+    pub stores_per_span: u64,
+    /// Bytes a second that splitting reads and writes.
+    pub split_bytes_per_second: u64,
     /// Largest payload.
     pub payload_bytes_max: u64,
     /// Bytes that may wait for the journal.
@@ -121,6 +133,11 @@ impl Default for Settings {
             index_bytes_max: 64 << 20,
             segment_bytes: 64 << 20,
             free_segments_max: 4,
+            checkpoint_segments: 8,
+            split: true,
+            split_segments: 16,
+            stores_per_span: 64,
+            split_bytes_per_second: 64 << 20,
             payload_bytes_max: 16 << 20,
             pending_bytes_max: 64 << 20,
             topics_max: 4_000_000,
@@ -263,6 +280,41 @@ pub const SETTINGS: &[Setting] = &[
         free_segments_max,
         |text| number(text, 0, 1024),
         "Retired segments kept to be written again, which makes syncs cheaper."
+    ),
+    row!(
+        "checkpoint-segments",
+        "N",
+        checkpoint_segments,
+        |text| number(text, 1, 1024),
+        "Sealed segments between two checkpoints; a start reads what came behind the newest."
+    ),
+    row!(
+        "split",
+        "true|false",
+        split,
+        switch,
+        "Split history into subtree stores in the background, so that reading a slice of it costs what the slice weighs."
+    ),
+    row!(
+        "split-segments",
+        "N",
+        split_segments,
+        |text| number(text, 1, 1024),
+        "Segments that are split together into one span of stores; the newest, and what two checkpoints do not cover yet, stay whole."
+    ),
+    row!(
+        "stores-per-span",
+        "N",
+        stores_per_span,
+        |text| number(text, 1, STORES_MAX.into()),
+        "Subtree stores of a span at most."
+    ),
+    row!(
+        "split-bytes-per-second",
+        "BYTES",
+        split_bytes_per_second,
+        |text| bytes(text, MIB, 64 << 30),
+        "How fast splitting may read and write; it lets every sync of the journal go first."
     ),
     row!("payload-bytes-max", "BYTES", payload_bytes_max, |text| bytes(text, 1, 16 * MIB), "Largest payload accepted."),
     row!(

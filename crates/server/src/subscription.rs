@@ -150,8 +150,8 @@ impl Subscription {
     }
 
     /// Bytes that the turn [`Turn::Reads`] asked for.
-    pub fn supply(&mut self, read: Result<Supplied, String>) {
-        self.reader.supply(read);
+    pub fn supply(&mut self, node: &Node, read: Result<Supplied, String>) {
+        self.reader.supply(node, read);
     }
 
     /// Whether something was passed that no mark told of.

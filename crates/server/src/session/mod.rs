@@ -126,7 +126,7 @@ impl Session {
 
     /// Bytes that a read asked for arrived, or why they did not.
     pub fn supply(&mut self, channel: u16, read: Result<Supplied, String>) {
-        self.subscriptions.supply(channel, read);
+        self.subscriptions.supply(channel, &self.node, read);
     }
 
     /// Bytes came in at this time.

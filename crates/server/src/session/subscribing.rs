@@ -202,10 +202,10 @@ impl Subscriptions {
         }
     }
 
-    pub fn supply(&mut self, channel: u16, read: Result<Supplied, String>) {
+    pub fn supply(&mut self, channel: u16, node: &Node, read: Result<Supplied, String>) {
         // It may have been ended while the disk was busy.
         if let Some(subscription) = self.by_channel.get_mut(&channel).filter(|s| s.busy) {
-            subscription.supply(read);
+            subscription.supply(node, read);
             subscription.busy = false;
             self.run(channel);
         }

@@ -12,7 +12,6 @@ use crate::plan::Fault;
 
 /// Something that happens.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "a few hundred are queued at a time")]
 pub enum Event {
     /// A client is looked after: bytes, time, events.
     Wake(usize),

@@ -7,7 +7,7 @@ use arioso_server::session::{Read, Session};
 use std::sync::Arc;
 
 use super::link::{FAREWELL_NS, Link, OUTPUT_BYTES_CEILING, OUTPUT_BYTES_HARD};
-use super::process::{AnyLog, Finished, Process};
+use super::process::{AnyLog, Finished, Process, Ran};
 use super::queue::Event;
 use super::{MS, US, World};
 use crate::pipe::Arrived;
@@ -125,6 +125,14 @@ impl World {
                     self.counts.checkpoints += 1;
                     self.trace.note(self.now, format_args!("checkpoint {upto}"), &[]);
                 }
+                Notice::Split { info } => {
+                    self.counts.spans += 1;
+                    self.trace.note(
+                        self.now,
+                        format_args!("split {} to {}", info.first_segment, info.last_segment),
+                        &[],
+                    );
+                }
                 Notice::Retired { first_segment, first_sequence } => {
                     self.counts.retired += 1;
                     self.trace.note(self.now, format_args!("retired below {first_segment}, {first_sequence}"), &[]);
@@ -222,12 +230,20 @@ impl World {
         let Some(job) = self.living(life).and_then(|process| process.take_job(number)) else { return Ok(()) };
         let name = job.name();
         self.trace.note(self.now, format_args!("job {number}: {name}"), &[]);
-        let done = job.run();
+        let ran = job.run();
         if self.is_crashed() {
             return self.die(true);
         }
         let at = self.now + self.chance.within(US, 5 * MS);
-        self.queue.push(at, Event::Done(life, done));
+        match ran {
+            Ran::Over(done) => self.queue.push(at, Event::Done(life, done)),
+            Ran::Goes(task) => {
+                if let Some(process) = self.living(life) {
+                    process.jobs.push((number, task));
+                    self.queue.push(at, Event::Job(life, number));
+                }
+            }
+        }
         Ok(())
     }
 

@@ -23,6 +23,8 @@ pub struct GroupRequest {
     pub group: u32,
     /// Stretches of it; empty: all.
     pub ranges: Arc<[(u32, u32)]>,
+    /// Bytes they have on disk.
+    pub disk_bytes: u64,
 }
 
 /// What a step came to.
@@ -148,8 +150,13 @@ impl SpanCursor {
                 self.asked = Some(number);
                 let (store, lane) = (&self.view.stores[number], &self.lanes[number]);
                 let group = &store.groups[lane.at];
-                let (span, ranges) = (self.view.span, Arc::clone(&group.ranges));
-                return SpanStep::Need(GroupRequest { span, store: store.store, group: group.group, ranges });
+                return SpanStep::Need(GroupRequest {
+                    span: self.view.span,
+                    store: store.store,
+                    group: group.group,
+                    ranges: Arc::clone(&group.ranges),
+                    disk_bytes: group.disk_bytes,
+                });
             }
             let until = self.heap.peek().map_or(u64::MAX, |Reverse((sequence, _))| *sequence);
             walked += self.walk(number, until, SLICE_BYTES - walked, selector, &mut out);

@@ -24,6 +24,8 @@ pub struct GroupWanted {
     pub last: u64,
     /// Stretches on disk: offset in the group, bytes; ascending, apart. Empty: all of it.
     pub ranges: Arc<[(u32, u32)]>,
+    /// Bytes they have on disk.
+    pub disk_bytes: u64,
 }
 
 /// A store, and the groups of it that are wanted.
@@ -112,8 +114,10 @@ impl View {
             let number = number as u32;
             let Some(ranges) = wanted(number).filter(|_| group.last >= next) else { continue };
             let bytes: u64 = ranges.iter().map(|(_, bytes)| u64::from(*bytes)).sum();
-            self.disk_bytes += if ranges.is_empty() { group.bytes } else { bytes };
-            groups.push(GroupWanted { group: number, first: group.first, last: group.last, ranges: ranges.into() });
+            let disk_bytes = if ranges.is_empty() { group.bytes } else { bytes };
+            self.disk_bytes += disk_bytes;
+            let (first, last, ranges) = (group.first, group.last, ranges.into());
+            groups.push(GroupWanted { group: number, first, last, ranges, disk_bytes });
         }
         if !groups.is_empty() {
             self.stores.push(StoreWanted { store, groups });
