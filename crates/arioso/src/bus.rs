@@ -8,7 +8,7 @@ use arioso_journal::local::Recovered;
 use arioso_server::metrics::COUNTERS;
 use arioso_server::serving;
 use arioso_server::settings::Settings;
-use arioso_wire::{Begin, StatusRow};
+use arioso_wire::{Begin, ExplainRow, StatusRow};
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Runtime};
 
@@ -208,6 +208,11 @@ impl Bus {
     /// How the stream stands.
     pub fn status(&self) -> Result<StatusRow> {
         Ok(self.runtime.block_on(self.client().status())?)
+    }
+
+    /// What a subscription that begins so would read, and how much of it is useful.
+    pub fn explain<'a>(&self, filters: impl IntoIterator<Item = &'a str>, begin: Begin) -> Result<ExplainRow> {
+        Ok(self.runtime.block_on(self.client().explain(begin, filters))?)
     }
 
     /// What an embedded bus counts about itself, by the names that a server's `/metrics` has; `None` for a connected one.

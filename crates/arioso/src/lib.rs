@@ -37,7 +37,7 @@ pub use arioso_client::{
 };
 pub use arioso_server::settings::Settings;
 pub use arioso_stream::Sequence;
-pub use arioso_wire::{AckLevel, Begin, Code, StatusRow};
+pub use arioso_wire::{AckLevel, Begin, Code, ExplainRow, StatusRow};
 pub use blocking::{Publisher, PublisherInfo, Subscription, TopicInfo};
 pub use bus::Bus;
 pub use error::{Error, Result};

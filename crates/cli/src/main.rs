@@ -3,6 +3,7 @@
 mod args;
 mod connect;
 mod demo;
+mod explain;
 mod fail;
 mod inspect;
 mod jsonl;
@@ -36,6 +37,7 @@ fn run(verb: Verb) -> Done {
         Verb::Serve(arguments) => serve::run(&arguments),
         Verb::Pub(arguments) => publish::run(&arguments),
         Verb::Sub(arguments) => subscribe::run(&arguments),
+        Verb::Explain(arguments) => explain::run(&arguments),
         Verb::Topics(arguments) => topics::topics(&arguments),
         Verb::Publishers(arguments) => topics::publishers(&arguments),
         Verb::Lab(arguments) => {

@@ -39,7 +39,7 @@ where
         }
         for Read { channel, request } in wanted {
             let node = Arc::clone(&node);
-            reads.spawn_blocking(move || (channel, node.history.read(&request)));
+            reads.spawn_blocking(move || (channel, node.read(&request)));
         }
         let due = session.deadline() - clock.mono();
         let due = Duration::from_nanos(u64::try_from(due.max(0)).unwrap_or(0));

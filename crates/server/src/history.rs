@@ -1,6 +1,6 @@
 //! What lies on disk, as readers see it: the table of spans and segments, the files, and a cursor over them.
 //!
-//! The cursor is plain computation and says what it needs; [`History::read`] is the one place that reads it, on a thread that
+//! The cursor is plain computation and says what it needs; [`Node::read`] is the one place that reads it, on a thread that
 //! may block. Files kept open, and what is held of them, are bounded.
 
 use std::collections::VecDeque;
@@ -21,6 +21,7 @@ use parking_lot::{Mutex, RwLock};
 
 pub use arioso_store::history::Supplied;
 
+use crate::explain::explain;
 use crate::metrics::add;
 use crate::node::Node;
 use crate::subscription::SLICE_BYTES;
@@ -55,6 +56,13 @@ pub enum ReadRequest {
     },
     /// A group of a store.
     Group(GroupRequest),
+    /// What a subscription from a sequence on would read.
+    Explain {
+        /// The sequence.
+        next: Sequence,
+        /// The filters.
+        filters: Arc<[Box<str>]>,
+    },
 }
 
 /// Files that are open, the last used last.
@@ -151,7 +159,7 @@ impl History {
     }
 
     /// Reads what a cursor needs. Blocks.
-    pub fn read(&self, request: &ReadRequest) -> Result<Supplied, String> {
+    fn read(&self, request: &ReadRequest) -> Result<Supplied, String> {
         let read = match request {
             ReadRequest::Bytes(request) => self.bytes(request),
             ReadRequest::Choose { segment, filters } => self.choose(*segment, filters),
@@ -159,6 +167,7 @@ impl History {
                 self.view(*span, &parsed(filters), *next).map(|view| Supplied::View(Arc::new(view)))
             }
             ReadRequest::Group(request) => self.group(request),
+            ReadRequest::Explain { .. } => panic!("the node explains"),
         };
         match read {
             // What took its place is in the table.
@@ -174,6 +183,7 @@ impl History {
             ReadRequest::Choose { segment, .. } => (Some(*segment), None),
             ReadRequest::View { span, .. } => (None, Some(*span)),
             ReadRequest::Group(request) => (None, Some(request.span)),
+            ReadRequest::Explain { .. } => return true,
         };
         segment.is_some_and(|number| table.get(number).is_some())
             || span.is_some_and(|id| table.spans().iter().any(|info| info.span == id))
@@ -214,6 +224,16 @@ impl History {
         let Some(incarnation) = incarnation else { return Ok(None) };
         let open = || self.disk.open(&segment_path(number), Access::Read).map(Arc::new);
         Ok(Some(self.files.get((number, incarnation), open)?))
+    }
+}
+
+impl Node {
+    /// Reads what a session asked for. Blocks.
+    pub fn read(&self, request: &ReadRequest) -> Result<Supplied, String> {
+        match request {
+            ReadRequest::Explain { next, filters } => explain(self, &parsed(filters), *next).map(Supplied::Explained),
+            request => self.history.read(request),
+        }
     }
 }
 

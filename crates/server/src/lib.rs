@@ -35,7 +35,10 @@ pub mod http;
 
 pub mod assemble;
 
+pub mod explain;
+
 pub mod splitter;
+
 pub mod threads;
 
 pub mod opening;

@@ -54,6 +54,25 @@ pub enum Supplied {
     Gone,
     /// It can't be read, and why.
     Failed(String),
+    /// What a reader would read; the answer to no reader's need.
+    Explained(Explained),
+}
+
+/// What a reader would read, told beforehand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Explained {
+    /// Segments touched.
+    pub segments: u64,
+    /// Stores touched.
+    pub stores: u64,
+    /// Bytes to read, directories and indexes included.
+    pub bytes_to_read: u64,
+    /// Bytes of records that match, as far as directories tell.
+    pub bytes_useful: u64,
+    /// Their number.
+    pub messages: u64,
+    /// Messages that match in the tip.
+    pub tip_messages: u64,
 }
 
 /// What a step came to.

@@ -6,5 +6,6 @@ mod config;
 mod crash;
 mod demo;
 mod inspect;
+mod split;
 mod support;
 mod talking;

@@ -1,9 +1,15 @@
 //! Requests that ask: answers go out in frames of bounded size, as the connection takes them.
 
-use arioso_stream::filter::Filter;
+use arioso_store::history::Explained;
+use arioso_stream::filter::{FILTERS_MAX, Filter};
 use arioso_stream::topic::TopicId;
-use arioso_wire::{Answer, Code, Frame, List, PublisherRow, Request, Rows, StatusRow, TopicRow};
+use arioso_wire::{
+    Answer, Code, ErrorFrame, ExplainRow, Frame, List, PublisherRow, Request, Rows, StatusRow, Text, TopicRow,
+};
 
+use super::Read;
+use crate::explain;
+use crate::history::ReadRequest;
 use crate::node::Node;
 use crate::output::Output;
 
@@ -23,11 +29,16 @@ struct Listing {
 pub(super) struct Listings {
     open: Vec<Listing>,
     ready: Vec<(u16, Rows)>,
+    /// Explanations that are being made where reading may block.
+    explaining: Vec<u16>,
+    asks: Vec<Read>,
+    /// What could not be explained, and why.
+    failed: Vec<(u16, String)>,
 }
 
 impl Listings {
     pub fn begin(&mut self, channel: u16, request: Request, node: &Node) -> Result<(), (Code, String)> {
-        if self.open.len() + self.ready.len() >= LISTINGS_MAX {
+        if self.open.len() + self.ready.len() + self.explaining.len() >= LISTINGS_MAX {
             return Err((Code::Busy, format!("{LISTINGS_MAX} requests are being answered on this connection")));
         }
         match request {
@@ -38,6 +49,18 @@ impl Listings {
             Request::Publishers { after, rows_max } => {
                 self.ready.push((channel, publishers(node, &after, rows_max)));
             }
+            Request::Explain { begin, filters } => {
+                let mut texts: Vec<Box<str>> = Vec::new();
+                for text in filters.iter() {
+                    texts.push(Filter::new(text).map_err(|bad| (Code::BadFilter, bad.to_string()))?.as_str().into());
+                }
+                if texts.is_empty() || texts.len() > FILTERS_MAX {
+                    return Err((Code::TooManyFilters, format!("1 to {FILTERS_MAX} filters are wanted")));
+                }
+                let next = explain::first(node, begin)?;
+                self.explaining.push(channel);
+                self.asks.push(Read { channel, request: ReadRequest::Explain { next, filters: texts.into() } });
+            }
             Request::Status => self.ready.push((channel, status(node))),
             other => {
                 return Err((Code::NotOffered, format!("request kind {} is not offered by this server", other.kind())));
@@ -46,7 +69,24 @@ impl Listings {
         Ok(())
     }
 
-    pub fn turn(&mut self, node: &Node, out: &mut Output) {
+    /// Whether a read that came back is an explanation; then it is answered.
+    pub fn explained(&mut self, channel: u16, told: Result<&Explained, &str>) -> bool {
+        let Some(at) = self.explaining.iter().position(|known| *known == channel) else { return false };
+        self.explaining.swap_remove(at);
+        match told {
+            Ok(told) => self.ready.push((channel, Rows::Explain(explain_row(told)))),
+            Err(error) => self.failed.push((channel, error.to_owned())),
+        }
+        true
+    }
+
+    pub fn turn(&mut self, node: &Node, out: &mut Output, reads: &mut Vec<Read>) {
+        reads.append(&mut self.asks);
+        for (channel, error) in self.failed.drain(..) {
+            let (code, text) = (Code::Damaged, Text::from(error.as_str()));
+            let frame = ErrorFrame { code, retry_after_ms: 0, detail_a: 0, detail_b: 0, text };
+            out.push(channel, &Frame::Error(frame));
+        }
         for (channel, rows) in self.ready.drain(..) {
             out.push(channel, &Frame::Answer(Answer { more: false, rows }));
         }
@@ -63,6 +103,11 @@ impl Listings {
             }
         }
     }
+}
+
+fn explain_row(told: &Explained) -> ExplainRow {
+    let Explained { segments, stores, bytes_to_read, bytes_useful, messages, tip_messages } = *told;
+    ExplainRow { segments, stores, bytes_to_read, bytes_useful, messages, tip_messages }
 }
 
 fn topics(node: &Node, filter: &str, after: &str, rows_max: u32) -> Result<Vec<u32>, (Code, String)> {

@@ -126,7 +126,14 @@ impl Session {
 
     /// Bytes that a read asked for arrived, or why they did not.
     pub fn supply(&mut self, channel: u16, read: Result<Supplied, String>) {
-        self.subscriptions.supply(channel, &self.node, read);
+        let explained = match &read {
+            Ok(Supplied::Explained(told)) => Ok(told),
+            Ok(_) => return self.subscriptions.supply(channel, &self.node, read),
+            Err(error) => Err(error.as_str()),
+        };
+        if !self.listings.explained(channel, explained) {
+            self.subscriptions.supply(channel, &self.node, read);
+        }
     }
 
     /// Bytes came in at this time.
@@ -153,7 +160,7 @@ impl Session {
             self.take_mail(out);
         }
         if self.state == State::Open {
-            self.listings.turn(&self.node, out);
+            self.listings.turn(&self.node, out, &mut wishes.reads);
             self.subscriptions.mark_all(now.mono, &self.node, out);
             wishes.again |= self.subscriptions.turn(now.mono, &self.node, out, &mut wishes.reads);
         }

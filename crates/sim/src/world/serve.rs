@@ -272,7 +272,7 @@ impl World {
     pub(super) fn read(&mut self, life: u32, number: u32, read: Read) -> Check {
         let plant = self.plant;
         let Some(process) = self.living(life) else { return Ok(()) };
-        let mut supplied = process.node.history.read(&read.request);
+        let mut supplied = process.node.read(&read.request);
         if self.is_crashed() {
             return self.die(true);
         }
