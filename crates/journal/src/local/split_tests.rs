@@ -123,7 +123,8 @@ fn check_directory(disk: &SimDisk) {
         assert!(span.last_segment < manifest.first_segment);
     }
     let mut files: Vec<String> = list_stores(disk).unwrap().files.into_iter().map(|(path, _)| path).collect();
-    (expected.sort(), files.sort());
+    expected.sort();
+    files.sort();
     assert_eq!(files, expected);
     for entry in disk.list(JOURNAL_DIR).unwrap() {
         if let JournalName::Segment(number) = JournalName::read(&entry.name) {
