@@ -94,7 +94,7 @@ pub fn assemble(
     };
     let (mut tip, shared) = TipWriter::new(config);
     tip.set_visible(Sequence(next.0 - 1).max(found.settled_to), &[], &[]);
-    let stream = found.identity.stream_id;
+    let (stream, history_bytes_max) = (found.identity.stream_id, settings.history_bytes_max);
     let node = Node {
         identity: found.identity,
         settings,
@@ -103,7 +103,7 @@ pub fn assemble(
         syncing: Default::default(),
         names,
         tip: shared,
-        history: History::new(disk, stream, found.table, found.voids, next),
+        history: History::new(disk, stream, found.table, found.voids, next, history_bytes_max),
         hub: Mutex::new(Hub::new(hash_seed)),
         counters: Counters::default(),
         topic_floor: AtomicU32::new(found.topic_floor),

@@ -21,6 +21,7 @@ use parking_lot::{Mutex, RwLock};
 
 pub use arioso_store::history::Supplied;
 
+use crate::admission::{Admission, Permit, Waiter};
 use crate::explain::explain;
 use crate::metrics::add;
 use crate::node::Node;
@@ -113,14 +114,24 @@ pub struct History {
     spans: Opened<u64, SpanFile>,
     /// By span and store.
     stores: Opened<(u64, u32), StoreFile>,
+    /// Memory for what cursors read from stores.
+    pub admission: Arc<Admission>,
 }
 
 impl History {
-    /// What a start found.
-    pub fn new(disk: Arc<dyn Disk>, stream: u128, table: SegmentTable, voids: Voids, started_at: Sequence) -> History {
+    /// What a start found. Cursors hold so many bytes of what they read from stores at most.
+    pub fn new(
+        disk: Arc<dyn Disk>,
+        stream: u128,
+        table: SegmentTable,
+        voids: Voids,
+        started_at: Sequence,
+        bytes_max: u64,
+    ) -> History {
         let (table, voids) = (RwLock::new(table), RwLock::new(voids));
         let (files, spans, stores) = (Opened::new(FILES_MAX), Opened::new(SPANS_MAX), Opened::new(STORES_MAX));
-        History { disk, stream, table, voids, started_at, files, spans, stores }
+        let admission = Admission::new(bytes_max);
+        History { disk, stream, table, voids, started_at, files, spans, stores, admission }
     }
 
     /// The first number of this start: a reader that has read all there is on disk has passed what lies before.
@@ -254,6 +265,8 @@ pub enum HistoryStep {
     },
     /// This is needed first.
     Need(ReadRequest),
+    /// Memory is needed first: it is woken when there is some.
+    Crowded,
     /// Nothing more lies on disk.
     End,
     /// The position is behind what is kept.
@@ -272,6 +285,8 @@ pub enum HistoryStep {
 pub struct HistoryCursor {
     reader: HistoryReader,
     filters: Arc<[Box<str>]>,
+    /// Of the span it reads.
+    permit: Option<(u64, Permit)>,
 }
 
 struct OnDisk<'a>(&'a mut dyn Selector);
@@ -289,7 +304,7 @@ impl segment::Selector for OnDisk<'_> {
 impl HistoryCursor {
     /// Begins at the first message at or above `next`.
     pub fn new(next: Sequence, filters: Arc<[Box<str>]>) -> HistoryCursor {
-        HistoryCursor { reader: HistoryReader::from_sequence(next.0), filters }
+        HistoryCursor { reader: HistoryReader::from_sequence(next.0), filters, permit: None }
     }
 
     /// The next sequence wanted.
@@ -309,13 +324,52 @@ impl HistoryCursor {
         self.reader.supply(read.unwrap_or_else(Supplied::Failed));
     }
 
-    /// Reads on, a slice of 256 KiB or one record.
-    pub fn step(&mut self, node: &Node, selector: &mut dyn Selector, out: &mut Vec<Slice>) -> HistoryStep {
+    /// Whether it has, or waits for, memory that others wait for too.
+    pub fn is_in_the_way(&self, node: &Node) -> bool {
+        self.permit.as_ref().is_some_and(|(_, permit)| permit.is_granted()) && node.history.admission.is_wanted()
+    }
+
+    /// Gives its memory back, to ask for it again. Not while a read is under way.
+    pub fn let_go(&mut self) {
+        self.reader.let_go();
+        self.permit = None;
+    }
+
+    /// Whether it may hold what the span it is in takes.
+    fn is_admitted(&mut self, node: &Node, waiter: &Waiter) -> bool {
+        let Some((span, bytes)) = self.reader.in_span() else { return true };
+        match &self.permit {
+            Some((of, permit)) if *of == span => permit.is_granted(),
+            _ => {
+                // Given back first: nobody waits for what it has itself.
+                self.permit = None;
+                let permit = node.history.admission.ask(bytes, waiter);
+                let granted = permit.is_granted();
+                self.permit = Some((span, permit));
+                granted
+            }
+        }
+    }
+
+    /// Reads on, a slice of 256 KiB or one record. `waiter` is woken when there is memory that it could not get.
+    pub fn step(
+        &mut self,
+        node: &Node,
+        selector: &mut dyn Selector,
+        out: &mut Vec<Slice>,
+        waiter: &Waiter,
+    ) -> HistoryStep {
+        if !self.is_admitted(node, waiter) {
+            return HistoryStep::Crowded;
+        }
         let step = {
             let table = node.history.table.read();
             let voids = node.history.voids.read();
             self.reader.step(&table, &voids, &mut OnDisk(selector))
         };
+        if self.reader.in_span().is_none() {
+            self.permit = None;
+        }
         match step {
             StoreStep::Need(need) => HistoryStep::Need(self.request(node, need)),
             StoreStep::Slices(slices) => {

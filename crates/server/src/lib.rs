@@ -35,6 +35,8 @@ pub mod http;
 
 pub mod assemble;
 
+pub mod admission;
+
 pub mod explain;
 
 pub mod splitter;

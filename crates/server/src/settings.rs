@@ -26,6 +26,8 @@ pub struct Settings {
     pub tip_bytes: u64,
     /// Memory for the tip's index.
     pub index_bytes_max: u64,
+    /// Memory for what is read from subtree stores.
+    pub history_bytes_max: u64,
     /// Size of a journal segment.
     pub segment_bytes: u64,
     /// Segments kept to be written again.
@@ -131,6 +133,7 @@ impl Default for Settings {
             accept_clock: false,
             tip_bytes: 256 << 20,
             index_bytes_max: 64 << 20,
+            history_bytes_max: 256 << 20,
             segment_bytes: 64 << 20,
             free_segments_max: 4,
             checkpoint_segments: 8,
@@ -266,6 +269,13 @@ pub const SETTINGS: &[Setting] = &[
         index_bytes_max,
         |text| bytes(text, MIB, 16 << 30),
         "Ceiling of the tip's index; beyond it topics are found by scanning, told by the metric arioso_tip_degraded."
+    ),
+    row!(
+        "history-bytes-max",
+        "BYTES",
+        history_bytes_max,
+        |text| bytes(text, MIB, 64 << 30),
+        "Memory for records read from subtree stores; recoveries that need more wait for one another. One that reads everything takes up to 128 MiB."
     ),
     row!(
         "segment-bytes",

@@ -18,8 +18,10 @@ use arioso_stream::tip::Slice;
 use arioso_wire::{Code, Frame, Safe, Trimmed};
 use bytes::Bytes;
 
+use crate::admission::Waiter;
 use crate::history::{ReadRequest, Supplied};
 use crate::hub::Bell;
+use crate::mailbox::Mailbox;
 use crate::metrics::add;
 use crate::node::Node;
 use crate::output::Output;
@@ -46,6 +48,8 @@ pub enum Turn {
     NoCredit,
     /// It waits for bytes from disk.
     Reads(ReadRequest),
+    /// It waits for memory, and is woken when there is some.
+    Crowded,
     /// It waits for the client to say where to go on.
     Trimmed,
     /// It is over.
@@ -61,6 +65,8 @@ pub struct Subscription {
     bell: Arc<Bell>,
     selection: Selection,
     reader: Reader,
+    /// When it gives memory back if others wait for it.
+    way_due: i64,
     /// Bytes that may be sent; below zero a record was longer than the credit, and that much is owed.
     credit: i64,
     /// It ends behind this.
@@ -97,6 +103,8 @@ pub struct Begins {
     pub credit: u64,
     /// The filters.
     pub filters: Arc<[Box<str>]>,
+    /// Its session.
+    pub mailbox: Arc<Mailbox>,
 }
 
 impl Subscription {
@@ -115,7 +123,8 @@ impl Subscription {
             id,
             bell,
             selection,
-            reader: Reader::new(node, begins.first, begins.filters),
+            reader: Reader::new(node, begins.first, begins.filters, Waiter { mailbox: begins.mailbox, channel }),
+            way_due: now + MARK_NS,
             credit: i64::try_from(begins.credit).unwrap_or(i64::MAX),
             until: begins.until,
             not_before: begins.not_before,
@@ -159,6 +168,14 @@ impl Subscription {
         self.through > self.told
     }
 
+    /// Gives memory back that others wait for, if it had it for a while. Not while a read is under way.
+    pub fn make_way(&mut self, now: i64, node: &Node) {
+        if now >= self.way_due && !self.busy {
+            self.way_due = now + MARK_NS;
+            self.reader.make_way(node);
+        }
+    }
+
     /// When the next mark is due if one is owed.
     pub fn mark_due(&self) -> i64 {
         self.told_at + MARK_NS
@@ -198,6 +215,7 @@ impl Subscription {
             return Turn::NoCredit;
         }
         self.bell.disarm();
+        self.make_way(now, node);
         let turn = self.read(now, node, out, announce);
         if turn != Turn::Waits {
             return turn;
@@ -232,6 +250,7 @@ impl Subscription {
                     (through, passed_bytes)
                 }
                 Step::Need(request) => return Turn::Reads(request),
+                Step::Crowded => return Turn::Crowded,
                 Step::Trimmed { wanted, first } => {
                     out.push(self.channel, &Frame::Trimmed(Trimmed { wanted, first }));
                     return Turn::Trimmed;

@@ -163,6 +163,7 @@ fn draw_settings(journal: Journal, rng: &mut Rng) -> Settings {
         checkpoint_segments: rng.pick(&[1, 2, 8]),
         split: rng.percent(80),
         split_segments: rng.pick(&[1, 2, 3]),
+        history_bytes_max: rng.pick(&[1, 100_000, 16 << 20]),
         stores_per_span: rng.pick(&[1, 3, 64]),
         payload_bytes_max: 1 << 20,
         pending_bytes_max: rng.pick(&[1 << 20, 8 << 20]),

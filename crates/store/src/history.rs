@@ -129,11 +129,18 @@ impl HistoryReader {
         }
     }
 
-    /// Bytes of records held for what is read from stores.
-    pub fn held_bytes(&self) -> usize {
+    /// In a span whose view it has: its id, and the bytes of records that are held at most while it is read.
+    pub fn in_span(&self) -> Option<(u64, u64)> {
         match &self.mode {
-            Mode::Span { cursor: Some(cursor), .. } => cursor.held_bytes(),
-            _ => 0,
+            Mode::Span { span, cursor: Some(cursor), .. } => Some((*span, cursor.held_bytes_max())),
+            _ => None,
+        }
+    }
+
+    /// Lets go of what is held; the next step asks for it again. Not while something that was asked for is under way.
+    pub fn let_go(&mut self) {
+        if let Mode::Span { .. } = &self.mode {
+            self.mode = segments(self.position());
         }
     }
 

@@ -16,6 +16,7 @@ use arioso_wire::{
 
 use super::{Read, Session};
 use crate::history::Supplied;
+use crate::mailbox::Mailbox;
 use crate::metrics::{add, sub};
 use crate::node::Node;
 use crate::output::Output;
@@ -123,7 +124,7 @@ impl Session {
         let heard = node.hub.lock().add(&filters, Arc::clone(&self.mailbox), channel);
         let heard = heard.map_err(|bad| refuse(Code::TooManyFilters, bad.to_string()))?;
         let id = heard.0;
-        let begins = match begins(&node, &subscribe, &filters) {
+        let begins = match begins(&node, &subscribe, &filters, &self.mailbox) {
             Ok(begins) => begins,
             Err((code, text)) => {
                 node.hub.lock().remove(id);
@@ -148,7 +149,12 @@ impl Session {
 }
 
 /// Where a subscription begins and ends.
-fn begins(node: &Node, subscribe: &Subscribe, filters: &FilterSet) -> Result<Begins, (Code, String)> {
+fn begins(
+    node: &Node,
+    subscribe: &Subscribe,
+    filters: &FilterSet,
+    mailbox: &Arc<Mailbox>,
+) -> Result<Begins, (Code, String)> {
     let settled = node.engine.lock().settled_to();
     let (first, not_before) = match subscribe.begin {
         Begin::Start => (node.history.first_kept(), None),
@@ -166,6 +172,7 @@ fn begins(node: &Node, subscribe: &Subscribe, filters: &FilterSet) -> Result<Beg
         until: subscribe.until_end.then_some(settled),
         credit: subscribe.credit_bytes,
         filters: filters.iter().map(|filter| filter.as_str().into()).collect(),
+        mailbox: Arc::clone(mailbox),
     })
 }
 
@@ -244,7 +251,7 @@ impl Subscriptions {
                     subscription.queued = true;
                     self.runnable.push_back(channel);
                 }
-                Turn::Waits | Turn::NoCredit => {}
+                Turn::Waits | Turn::NoCredit | Turn::Crowded => {}
                 Turn::Reads(request) => {
                     subscription.busy = true;
                     reads.push(Read { channel, request });
@@ -268,6 +275,8 @@ impl Subscriptions {
             if now < subscription.mark_due() {
                 continue;
             }
+            // One without credit takes no turns.
+            subscription.make_way(now, node);
             if subscription.owes_mark() {
                 subscription.mark(now, out);
                 continue;

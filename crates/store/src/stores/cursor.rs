@@ -80,9 +80,9 @@ impl SpanCursor {
         self.next
     }
 
-    /// Bytes of records it holds.
-    pub fn held_bytes(&self) -> usize {
-        self.lanes.iter().map(|lane| lane.records.len()).sum()
+    /// Bytes of records it holds at most.
+    pub fn held_bytes_max(&self) -> u64 {
+        self.view.held_bytes_max
     }
 
     /// The group that was asked for, in the order of the stream.

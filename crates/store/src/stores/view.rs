@@ -54,6 +54,8 @@ pub struct View {
     pub messages: u64,
     /// Bytes of their records.
     pub useful_bytes: u64,
+    /// Bytes of records that a reader holds at most: the largest group of each store.
+    pub held_bytes_max: u64,
 }
 
 /// Opens a store of the span, or gives the one that is open.
@@ -110,15 +112,20 @@ impl View {
         wanted: &mut dyn FnMut(u32) -> Option<Vec<(u32, u32)>>,
     ) {
         let mut groups = Vec::new();
+        let mut largest = 0;
         for (number, group) in file.groups().iter().enumerate() {
             let number = number as u32;
             let Some(ranges) = wanted(number).filter(|_| group.last >= next) else { continue };
             let bytes: u64 = ranges.iter().map(|(_, bytes)| u64::from(*bytes)).sum();
             let disk_bytes = if ranges.is_empty() { group.bytes } else { bytes };
             self.disk_bytes += disk_bytes;
+            // What is wanted of it is taken to be packed as well as the whole.
+            let share = disk_bytes as f64 / group.bytes.max(1) as f64;
+            largest = largest.max((group.records_bytes as f64 * share) as u64);
             let (first, last, ranges) = (group.first, group.last, ranges.into());
             groups.push(GroupWanted { group: number, first, last, ranges, disk_bytes });
         }
+        self.held_bytes_max += largest;
         if !groups.is_empty() {
             self.stores.push(StoreWanted { store, groups });
         }
