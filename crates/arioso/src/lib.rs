@@ -32,8 +32,8 @@ mod bus;
 mod error;
 
 pub use arioso_client::{
-    Ack, Batch, Client, Delivery, Expect, Message, Messages, Options, Receipt, Received, RecordBlock, Subscribe,
-    TopicId,
+    Ack, Batch, Client, Completeness, Delivery, Expect, Message, Messages, Options, Proven, Receipt, Received,
+    RecordBlock, Subscribe, TopicId,
 };
 pub use arioso_server::settings::Settings;
 pub use arioso_stream::Sequence;

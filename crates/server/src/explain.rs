@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use arioso_store::directory::{DirectoryReader, Entries};
-use arioso_store::history::Explained;
-use arioso_store::segment::{SegmentInfo, Trailer, Wanted};
-use arioso_store::stores::view::wanted;
+use arioso_store::directory::DirectoryReader;
+use arioso_store::history::{Explained, PieceSum};
+use arioso_store::segment::{SegmentInfo, Trailer};
+use arioso_store::stores::view::matching;
 use arioso_stream::Sequence;
 use arioso_stream::filter::{Filter, FilterSet};
 use arioso_stream::selection::Selection;
@@ -89,27 +89,10 @@ fn explain_segment(
     let range = trailer.directory.offset..trailer.directory.offset + trailer.directory.bytes;
     let directory = DirectoryReader::open(Arc::clone(&file), range)?;
     let (mut messages, mut bytes) = (0, 0);
-    for filter in filters {
-        let mut take = |entries: &mut dyn Entries| -> arioso_store::Result<()> {
-            while entries.advance()? {
-                let entry = entries.entry();
-                if std::str::from_utf8(entry.name).is_ok_and(|name| filter.matches(name)) {
-                    (messages, bytes) = (messages + entry.messages, bytes + entry.bytes);
-                }
-            }
-            Ok(())
-        };
-        match wanted(filter.as_str()) {
-            Wanted::Topic(name) => {
-                if let Some(entry) = directory.get(name)? {
-                    (messages, bytes) = (messages + entry.messages, bytes + entry.bytes);
-                }
-                told.bytes_to_read += directory.block_bytes_of(name);
-            }
-            Wanted::Subtree(b"") => take(&mut directory.scan(b""))?,
-            Wanted::Subtree(name) => take(&mut directory.subtree(name))?,
-        }
-    }
+    told.bytes_to_read += matching(&directory, filters, &mut |entry| {
+        (messages, bytes) = (messages + entry.messages, bytes + entry.bytes);
+        Ok(())
+    })?;
     told.bytes_to_read += directory.index_bytes();
     if messages > 0 {
         told.segments += 1;
@@ -118,6 +101,54 @@ fn explain_segment(
         told.bytes_useful += bytes;
     }
     Ok(())
+}
+
+/// Pieces told in one answer.
+pub const PIECES_MAX: usize = 1_024;
+
+/// What directories tell of the pieces of a stretch of the stream. Blocks.
+pub fn sums(node: &Node, filters: &[Filter], first: Sequence, last: Sequence) -> Result<Vec<PieceSum>, String> {
+    let inside = |low: u64, high: u64| low >= first.0 && high <= last.0 && low <= high;
+    let (spans, segments) = node.history.with_table(|table| {
+        let spans = table.spans().iter().filter(|info| inside(info.first_sequence, info.last_sequence));
+        let segments = table.iter().filter(|info| inside(info.first_sequence, info.last_sequence));
+        (spans.copied().collect::<Vec<_>>(), segments.cloned().collect::<Vec<_>>())
+    });
+    let mut pieces = Vec::new();
+    for info in spans {
+        let piece = PieceSum { first: info.first_sequence, last: info.last_sequence, ..PieceSum::default() };
+        let span = node.history.span(info.span).map_err(|error| error.to_string())?;
+        pieces.push(add_up(span.directory(), filters, piece).map_err(|error| error.to_string())?);
+        if pieces.len() == PIECES_MAX {
+            return Ok(pieces);
+        }
+    }
+    for info in segments {
+        let Some(trailer) = info.trailer.as_ref().filter(|trailer| trailer.damaged == 0) else { continue };
+        if node.history.has_voids(info.first_sequence, info.last_sequence) {
+            continue;
+        }
+        // One that is gone meanwhile lies in a span: it is not told this time.
+        let Some(file) = node.history.file(info.number).map_err(|error| error.to_string())? else { continue };
+        let range = trailer.directory.offset..trailer.directory.offset + trailer.directory.bytes;
+        let piece = PieceSum { first: info.first_sequence, last: info.last_sequence, ..PieceSum::default() };
+        let told = DirectoryReader::open(Arc::clone(&file), range).and_then(|read| add_up(&read, filters, piece));
+        pieces.push(told.map_err(|error| error.to_string())?);
+        if pieces.len() == PIECES_MAX {
+            return Ok(pieces);
+        }
+    }
+    Ok(pieces)
+}
+
+fn add_up(directory: &DirectoryReader, filters: &[Filter], mut piece: PieceSum) -> arioso_store::Result<PieceSum> {
+    matching(directory, filters, &mut |entry| {
+        piece.messages += entry.messages;
+        piece.bytes += entry.bytes;
+        piece.sum = piece.sum.wrapping_add(entry.sum);
+        Ok(())
+    })?;
+    Ok(piece)
 }
 
 /// Messages in the tip that match, from a sequence on.

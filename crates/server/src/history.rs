@@ -22,7 +22,7 @@ use parking_lot::{Mutex, RwLock};
 pub use arioso_store::history::Supplied;
 
 use crate::admission::{Admission, Permit, Waiter};
-use crate::explain::explain;
+use crate::explain::{explain, sums};
 use crate::metrics::add;
 use crate::node::Node;
 use crate::subscription::SLICE_BYTES;
@@ -61,6 +61,15 @@ pub enum ReadRequest {
     Explain {
         /// The sequence.
         next: Sequence,
+        /// The filters.
+        filters: Arc<[Box<str>]>,
+    },
+    /// What directories tell of a stretch of the stream.
+    Sums {
+        /// Its first sequence.
+        first: Sequence,
+        /// Its last.
+        last: Sequence,
         /// The filters.
         filters: Arc<[Box<str>]>,
     },
@@ -178,7 +187,7 @@ impl History {
                 self.view(*span, &parsed(filters), *next).map(|view| Supplied::View(Arc::new(view)))
             }
             ReadRequest::Group(request) => self.group(request),
-            ReadRequest::Explain { .. } => panic!("the node explains"),
+            ReadRequest::Explain { .. } | ReadRequest::Sums { .. } => panic!("the node explains"),
         };
         match read {
             // What took its place is in the table.
@@ -194,7 +203,7 @@ impl History {
             ReadRequest::Choose { segment, .. } => (Some(*segment), None),
             ReadRequest::View { span, .. } => (None, Some(*span)),
             ReadRequest::Group(request) => (None, Some(request.span)),
-            ReadRequest::Explain { .. } => return true,
+            ReadRequest::Explain { .. } | ReadRequest::Sums { .. } => return true,
         };
         segment.is_some_and(|number| table.get(number).is_some())
             || span.is_some_and(|id| table.spans().iter().any(|info| info.span == id))
@@ -214,9 +223,19 @@ impl History {
         Ok(Supplied::Chosen(segment::has_wanted(Arc::clone(&file), &trailer, &wanted)))
     }
 
+    /// A span's file. Blocks.
+    pub fn span(&self, span: u64) -> arioso_store::Result<Arc<SpanFile>> {
+        self.spans.get(span, || SpanFile::open(&*self.disk, self.stream, span).map(Arc::new))
+    }
+
+    /// Whether any sequence of a range is void.
+    pub fn has_voids(&self, first: u64, last: u64) -> bool {
+        self.voids.read().overlaps(first, last)
+    }
+
     /// What of a span filters match, from a sequence on. Blocks.
     pub fn view(&self, span: u64, filters: &[Filter], next: u64) -> arioso_store::Result<View> {
-        let file = self.spans.get(span, || SpanFile::open(&*self.disk, self.stream, span).map(Arc::new))?;
+        let file = self.span(span)?;
         View::of_filters(&file, &mut |store| self.store(span, store), filters, next)
     }
 
@@ -243,6 +262,9 @@ impl Node {
     pub fn read(&self, request: &ReadRequest) -> Result<Supplied, String> {
         match request {
             ReadRequest::Explain { next, filters } => explain(self, &parsed(filters), *next).map(Supplied::Explained),
+            ReadRequest::Sums { first, last, filters } => {
+                sums(self, &parsed(filters), *first, *last).map(Supplied::Summed)
+            }
             request => self.history.read(request),
         }
     }

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use arioso_journal::local::{Local, write_of};
+use arioso_journal::local::{Job, Local, write_of};
 use arioso_journal::{Backend, Completion, Room, SequenceRange};
 use arioso_store::batch::BatchParts;
 use arioso_stream::Sequence;
@@ -258,6 +258,15 @@ const TABLE_BYTES: u64 = 1 << 20;
 const TABLE_TIP_PART: u64 = 8;
 
 impl Log<Local> {
+    /// The next thing to be done elsewhere. Readers are told of what is to be given back before its files go.
+    pub fn next_job(&mut self) -> Option<Job> {
+        let job = self.backend.next_job()?;
+        if let Job::Retire(_) = &job {
+            self.publish_table(true);
+        }
+        Some(job)
+    }
+
     /// Shows readers the segments as they are now. `whole`: more than the newest may have changed.
     pub fn publish_table(&mut self, whole: bool) {
         let table = self.backend.table();

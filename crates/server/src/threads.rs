@@ -232,7 +232,7 @@ fn attend(log: &mut Log<Local>, refill: &mut Refill, node: &Node, desk: &Desk, h
     }
     let give = |task| assert!(hand.tasks.send(task).is_ok(), "the jobs' thread ends after the log's");
     while out.journal < JOBS_MAX
-        && let Some(job) = log.backend().next_job()
+        && let Some(job) = log.next_job()
     {
         out.journal += 1;
         give(Task::Journal(job));

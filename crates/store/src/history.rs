@@ -56,6 +56,23 @@ pub enum Supplied {
     Failed(String),
     /// What a reader would read; the answer to no reader's need.
     Explained(Explained),
+    /// What directories tell of pieces of the stream; the answer to no reader's need.
+    Summed(Vec<PieceSum>),
+}
+
+/// What a directory tells of a piece of the stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PieceSum {
+    /// The piece's first sequence.
+    pub first: u64,
+    /// Its last.
+    pub last: u64,
+    /// Messages in it that match.
+    pub messages: u64,
+    /// Bytes of their records.
+    pub bytes: u64,
+    /// The sum mod 2^64 of the XXH3 of each record.
+    pub sum: u64,
 }
 
 /// What a reader would read, told beforehand.

@@ -56,7 +56,7 @@ pub use publishing::{
 pub use reader::FrameReader;
 pub use requests::{
     Answer, CursorRow, CursorRows, ExplainRow, ExplainRows, PublisherRow, PublisherRows, Request, Rows, StatusRow,
-    StatusRows, TopicRow, TopicRows,
+    StatusRows, SumRow, SumRows, TopicRow, TopicRows,
 };
 pub use subscribing::{
     Begin, Block, Credit, Deliver, Ended, GoOn, MoreFilters, Names, Safe, Subscribe, Subscribed, Trimmed, Unsubscribe,

@@ -70,6 +70,15 @@ pub enum Request {
     },
     /// How the stream stands.
     Status,
+    /// What directories tell of a stretch of the stream, piece by piece.
+    Sums {
+        /// Pieces that begin at or above this,
+        first: Sequence,
+        /// and end at or below this.
+        last: Sequence,
+        /// Of which topics.
+        filters: List<Filters>,
+    },
     /// A kind this version doesn't know; the server answers `not offered`.
     Other {
         /// The kind's number.
@@ -90,6 +99,7 @@ mod kind {
     pub(super) const DROP_CURSOR: u16 = 7;
     pub(super) const COMMIT: u16 = 8;
     pub(super) const STATUS: u16 = 9;
+    pub(super) const SUMS: u16 = 10;
 }
 
 impl Request {
@@ -105,6 +115,7 @@ impl Request {
             Request::DropCursor { .. } => kind::DROP_CURSOR,
             Request::Commit { .. } => kind::COMMIT,
             Request::Status => kind::STATUS,
+            Request::Sums { .. } => kind::SUMS,
             Request::Other { kind, .. } => *kind,
         }
     }
@@ -118,6 +129,7 @@ impl Request {
                 | Request::Explain { .. }
                 | Request::Cursors { .. }
                 | Request::Status
+                | Request::Sums { .. }
         )
     }
 }
@@ -158,6 +170,11 @@ impl Body for Request {
                 next.put(out);
             }
             Request::Status => {}
+            Request::Sums { first, last, filters } => {
+                first.put(out);
+                last.put(out);
+                filters.put(out);
+            }
             Request::Other { body, .. } => body.put(out),
         }
     }
@@ -191,6 +208,11 @@ impl Body for Request {
                 next: Sequence::get(from, "next")?,
             },
             kind::STATUS => Request::Status,
+            kind::SUMS => Request::Sums {
+                first: Sequence::get(from, "first")?,
+                last: Sequence::get(from, "last")?,
+                filters: List::get(from, "filters")?,
+            },
             kind => Request::Other { kind, body: from.rest() },
         })
     }
@@ -362,6 +384,23 @@ row! {
 }
 rows_kind!(StatusRows, StatusRow, "status row");
 
+row! {
+    /// What a directory tells of a piece of the stream.
+    SumRow of SumRows, "sum rows" {
+        /// The piece's first sequence.
+        first: Sequence,
+        /// Its last.
+        last: Sequence,
+        /// Messages in it that match.
+        messages: u64,
+        /// Bytes of their records.
+        bytes: u64,
+        /// The sum mod 2^64 of the XXH3 of each record.
+        sum: u64,
+    }
+}
+rows_kind!(SumRows, SumRow, "sum rows");
+
 /// What an answer holds, by the request's kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rows {
@@ -375,6 +414,8 @@ pub enum Rows {
     Cursors(List<CursorRows>),
     /// Of a status request.
     Status(StatusRow),
+    /// Of a sums request.
+    Sums(List<SumRows>),
     /// Of a request that changes something: it is done.
     Done {
         /// The request's kind.
@@ -409,6 +450,7 @@ impl Rows {
             Rows::Explain(_) => kind::EXPLAIN,
             Rows::Cursors(_) => kind::CURSORS,
             Rows::Status(_) => kind::STATUS,
+            Rows::Sums(_) => kind::SUMS,
             Rows::Done { kind } | Rows::Other { kind, .. } => *kind,
         }
     }
@@ -419,6 +461,7 @@ impl Rows {
             Rows::Topics(rows) => rows.len(),
             Rows::Publishers(rows) => rows.len(),
             Rows::Cursors(rows) => rows.len(),
+            Rows::Sums(rows) => rows.len(),
             Rows::Explain(_) | Rows::Status(_) => 1,
             Rows::Done { .. } => 0,
             Rows::Other { count, .. } => *count as usize,
@@ -446,6 +489,7 @@ impl Body for Answer {
             Rows::Explain(row) => ExplainRows::write(row, out),
             Rows::Cursors(rows) => rows.put_rows(out),
             Rows::Status(row) => StatusRows::write(row, out),
+            Rows::Sums(rows) => rows.put_rows(out),
             Rows::Done { .. } => {}
             Rows::Other { rows, .. } => out.put_slice(rows),
         }
@@ -467,6 +511,7 @@ impl Body for Answer {
             kind::TOPICS => Rows::Topics(List::read_rows(from, count)?),
             kind::PUBLISHERS => Rows::Publishers(List::read_rows(from, count)?),
             kind::CURSORS => Rows::Cursors(List::read_rows(from, count)?),
+            kind::SUMS => Rows::Sums(List::read_rows(from, count)?),
             kind::EXPLAIN => {
                 want(from, 1, "1")?;
                 Rows::Explain(ExplainRows::read(from)?)

@@ -1,15 +1,18 @@
 //! Requests that ask: answers go out in frames of bounded size, as the connection takes them.
 
-use arioso_store::history::Explained;
+use std::sync::Arc;
+
+use arioso_store::history::{Explained, PieceSum};
+use arioso_stream::Sequence;
 use arioso_stream::filter::{FILTERS_MAX, Filter};
 use arioso_stream::topic::TopicId;
 use arioso_wire::{
-    Answer, Code, ErrorFrame, ExplainRow, Frame, List, PublisherRow, Request, Rows, StatusRow, Text, TopicRow,
+    Answer, Code, ErrorFrame, ExplainRow, Frame, List, PublisherRow, Request, Rows, StatusRow, SumRow, Text, TopicRow,
 };
 
 use super::Read;
 use crate::explain;
-use crate::history::ReadRequest;
+use crate::history::{ReadRequest, Supplied};
 use crate::node::Node;
 use crate::output::Output;
 
@@ -50,16 +53,13 @@ impl Listings {
                 self.ready.push((channel, publishers(node, &after, rows_max)));
             }
             Request::Explain { begin, filters } => {
-                let mut texts: Vec<Box<str>> = Vec::new();
-                for text in filters.iter() {
-                    texts.push(Filter::new(text).map_err(|bad| (Code::BadFilter, bad.to_string()))?.as_str().into());
-                }
-                if texts.is_empty() || texts.len() > FILTERS_MAX {
-                    return Err((Code::TooManyFilters, format!("1 to {FILTERS_MAX} filters are wanted")));
-                }
+                let filters = tested(&filters)?;
                 let next = explain::first(node, begin)?;
-                self.explaining.push(channel);
-                self.asks.push(Read { channel, request: ReadRequest::Explain { next, filters: texts.into() } });
+                self.ask(channel, ReadRequest::Explain { next, filters });
+            }
+            Request::Sums { first, last, filters } => {
+                let filters = tested(&filters)?;
+                self.ask(channel, ReadRequest::Sums { first, last, filters });
             }
             Request::Status => self.ready.push((channel, status(node))),
             other => {
@@ -69,15 +69,23 @@ impl Listings {
         Ok(())
     }
 
-    /// Whether a read that came back is an explanation; then it is answered.
-    pub fn explained(&mut self, channel: u16, told: Result<&Explained, &str>) -> bool {
-        let Some(at) = self.explaining.iter().position(|known| *known == channel) else { return false };
-        self.explaining.swap_remove(at);
-        match told {
-            Ok(told) => self.ready.push((channel, Rows::Explain(explain_row(told)))),
-            Err(error) => self.failed.push((channel, error.to_owned())),
+    fn ask(&mut self, channel: u16, request: ReadRequest) {
+        self.explaining.push(channel);
+        self.asks.push(Read { channel, request });
+    }
+
+    /// Takes what came back for a request that asked the disk; anything else is given back.
+    pub fn supply(&mut self, channel: u16, read: Result<Supplied, String>) -> Option<Result<Supplied, String>> {
+        let Some(at) = self.explaining.iter().position(|known| *known == channel) else { return Some(read) };
+        match read {
+            Ok(Supplied::Explained(told)) => self.ready.push((channel, Rows::Explain(explain_row(&told)))),
+            Ok(Supplied::Summed(pieces)) => self.ready.push((channel, Rows::Sums(sum_rows(&pieces)))),
+            Err(error) => self.failed.push((channel, error)),
+            // A subscription's on the same channel, begun when the request was answered.
+            other => return Some(other),
         }
-        true
+        self.explaining.swap_remove(at);
+        None
     }
 
     pub fn turn(&mut self, node: &Node, out: &mut Output, reads: &mut Vec<Read>) {
@@ -103,6 +111,28 @@ impl Listings {
             }
         }
     }
+}
+
+/// Filters as they are handed on.
+fn tested(filters: &List<arioso_wire::Filters>) -> Result<Arc<[Box<str>]>, (Code, String)> {
+    let mut texts: Vec<Box<str>> = Vec::new();
+    for text in filters.iter() {
+        texts.push(Filter::new(text).map_err(|bad| (Code::BadFilter, bad.to_string()))?.as_str().into());
+    }
+    if texts.is_empty() || texts.len() > FILTERS_MAX {
+        return Err((Code::TooManyFilters, format!("{} filters, 1 to {FILTERS_MAX} are wanted", texts.len())));
+    }
+    Ok(texts.into())
+}
+
+fn sum_rows(pieces: &[PieceSum]) -> List<arioso_wire::SumRows> {
+    List::collect(pieces.iter().map(|piece| SumRow {
+        first: Sequence(piece.first),
+        last: Sequence(piece.last),
+        messages: piece.messages,
+        bytes: piece.bytes,
+        sum: piece.sum,
+    }))
 }
 
 fn explain_row(told: &Explained) -> ExplainRow {

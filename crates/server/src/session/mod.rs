@@ -126,12 +126,7 @@ impl Session {
 
     /// Bytes that a read asked for arrived, or why they did not.
     pub fn supply(&mut self, channel: u16, read: Result<Supplied, String>) {
-        let explained = match &read {
-            Ok(Supplied::Explained(told)) => Ok(told),
-            Ok(_) => return self.subscriptions.supply(channel, &self.node, read),
-            Err(error) => Err(error.as_str()),
-        };
-        if !self.listings.explained(channel, explained) {
+        if let Some(read) = self.listings.supply(channel, read) {
             self.subscriptions.supply(channel, &self.node, read);
         }
     }

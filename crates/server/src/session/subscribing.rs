@@ -180,7 +180,10 @@ impl Subscriptions {
     /// Channels whose subscriptions were woken.
     pub fn ready(&mut self, channels: &mut Vec<u16>) {
         for channel in channels.drain(..) {
-            self.run(channel);
+            // While a read is under way its end wakes it.
+            if self.by_channel.get(&channel).is_some_and(|subscription| !subscription.busy) {
+                self.run(channel);
+            }
         }
     }
 

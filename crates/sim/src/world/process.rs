@@ -265,7 +265,7 @@ impl Process {
                     }
                 }
                 while self.jobs_out < JOBS_MAX
-                    && let Some(job) = log.backend().next_job()
+                    && let Some(job) = log.next_job()
                 {
                     self.jobs_out += 1;
                     self.jobs_count += 1;

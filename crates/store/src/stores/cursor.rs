@@ -133,6 +133,9 @@ impl SpanCursor {
 
     /// Goes on until there is something to tell. Looks at no more than a slice of records.
     pub fn step(&mut self, selector: &mut dyn Selector) -> SpanStep {
+        if let Some(number) = self.asked {
+            return self.ask(number);
+        }
         let (mut out, mut walked) = (BytesMut::new(), 0);
         while walked < SLICE_BYTES {
             let Some(Reverse((_, number))) = self.heap.pop() else {
@@ -147,16 +150,7 @@ impl SpanCursor {
                     self.enlist(number);
                     break;
                 }
-                self.asked = Some(number);
-                let (store, lane) = (&self.view.stores[number], &self.lanes[number]);
-                let group = &store.groups[lane.at];
-                return SpanStep::Need(GroupRequest {
-                    span: self.view.span,
-                    store: store.store,
-                    group: group.group,
-                    ranges: Arc::clone(&group.ranges),
-                    disk_bytes: group.disk_bytes,
-                });
+                return self.ask(number);
             }
             let until = self.heap.peek().map_or(u64::MAX, |Reverse((sequence, _))| *sequence);
             walked += self.walk(number, until, SLICE_BYTES - walked, selector, &mut out);
@@ -168,6 +162,20 @@ impl SpanCursor {
         let bytes = out.len();
         let slices = if out.is_empty() { Vec::new() } else { vec![out.freeze()] };
         SpanStep::Slices(Slices { slices, through: self.next - 1, bytes })
+    }
+
+    /// Asks for a lane's next group; again, if it was not supplied.
+    fn ask(&mut self, number: usize) -> SpanStep {
+        self.asked = Some(number);
+        let (store, lane) = (&self.view.stores[number], &self.lanes[number]);
+        let group = &store.groups[lane.at];
+        SpanStep::Need(GroupRequest {
+            span: self.view.span,
+            store: store.store,
+            group: group.group,
+            ranges: Arc::clone(&group.ranges),
+            disk_bytes: group.disk_bytes,
+        })
     }
 
     /// Copies what is selected of a lane, up to a sequence and about so many bytes; gives the bytes it looked at.

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arioso_stream::filter::Filter;
+use hashbrown::HashSet;
 
 use super::runs::{Run, RunsPage};
 use super::span::{SpanFile, TopicPlace};
 use super::store::StoreFile;
 use crate::Result;
-use crate::directory::{Entries, Entry};
+use crate::directory::{DirectoryReader, Entries, Entry};
 use crate::segment::Wanted;
 
 /// A group of a store, and what of it is wanted.
@@ -92,9 +93,8 @@ impl View {
         let view = View { span: info.span, last: info.last_sequence, ..View::default() };
         let mut looking = Looking { open, stores: BTreeMap::new(), ranges: BTreeMap::new(), runs: Vec::new(), view };
         looking.view.index_bytes += span.index_bytes();
-        for filter in filters {
-            looking.filter(span, filter)?;
-        }
+        let read = matching(span.directory(), filters, &mut |entry| looking.topic(entry))?;
+        looking.view.index_bytes += read;
         let Looking { mut ranges, stores, mut view, .. } = looking;
         for (store, (file, _)) in stores {
             view.index_bytes += file.index_bytes();
@@ -138,43 +138,6 @@ impl View {
 }
 
 impl Looking<'_, '_> {
-    fn filter(&mut self, span: &SpanFile, filter: &Filter) -> Result<()> {
-        let directory = span.directory();
-        match wanted(filter.as_str()) {
-            Wanted::Topic(name) => {
-                self.view.index_bytes += directory.block_bytes_of(name);
-                if let Some(entry) = directory.get(name)? {
-                    self.topic(&entry)?;
-                }
-            }
-            Wanted::Subtree(b"") => {
-                let mut scan = directory.scan(b"");
-                self.walk(&mut scan, filter)?;
-                self.view.index_bytes += directory.blocks_bytes();
-            }
-            Wanted::Subtree(name) => {
-                let mut subtree = directory.subtree(name);
-                let names_bytes = self.walk(&mut subtree, filter)?;
-                self.view.index_bytes += names_bytes + directory.block_bytes_of(name);
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes what matches of a walk; gives about how many bytes of the directory it read.
-    fn walk(&mut self, entries: &mut dyn Entries, filter: &Filter) -> Result<u64> {
-        let mut bytes = 0;
-        while entries.advance()? {
-            let entry = entries.entry();
-            // A name shares most of its bytes with the one before; its figures take about so many.
-            bytes += 32 + entry.name.len() as u64 / 2;
-            if std::str::from_utf8(entry.name).is_ok_and(|name| filter.matches(name)) {
-                self.topic(&entry)?;
-            }
-        }
-        Ok(bytes)
-    }
-
     fn topic(&mut self, entry: &Entry<'_>) -> Result<()> {
         if entry.messages == 0 {
             return Ok(());
@@ -216,6 +179,48 @@ fn joined(mut ranges: Vec<(u32, u32)>) -> Vec<(u32, u32)> {
         }
     }
     out
+}
+
+/// Hands on every topic of a directory that filters match, each once. Gives about how many bytes of the directory were read.
+pub fn matching(
+    directory: &DirectoryReader,
+    filters: &[Filter],
+    each: &mut dyn FnMut(&Entry<'_>) -> Result<()>,
+) -> Result<u64> {
+    // One filter finds a topic once.
+    let mut seen: HashSet<u32, foldhash::fast::FixedState> = HashSet::default();
+    let mut once = |entry: &Entry<'_>| {
+        if filters.len() == 1 || seen.insert(entry.topic) { each(entry) } else { Ok(()) }
+    };
+    let mut bytes = 0;
+    for filter in filters {
+        let mut walk = |entries: &mut dyn Entries| -> Result<u64> {
+            let mut bytes = 0;
+            while entries.advance()? {
+                let entry = entries.entry();
+                // A name shares most of its bytes with the one before; its figures take about so many.
+                bytes += 32 + entry.name.len() as u64 / 2;
+                if std::str::from_utf8(entry.name).is_ok_and(|name| filter.matches(name)) {
+                    once(&entry)?;
+                }
+            }
+            Ok(bytes)
+        };
+        bytes += match wanted(filter.as_str()) {
+            Wanted::Topic(name) => {
+                if let Some(entry) = directory.get(name)? {
+                    once(&entry)?;
+                }
+                directory.block_bytes_of(name)
+            }
+            Wanted::Subtree(b"") => {
+                walk(&mut directory.scan(b""))?;
+                directory.blocks_bytes()
+            }
+            Wanted::Subtree(name) => walk(&mut directory.subtree(name))? + directory.block_bytes_of(name),
+        };
+    }
+    Ok(bytes)
 }
 
 /// What of a filter a directory can be asked for: the topic, or the subtree before its first wildcard.
