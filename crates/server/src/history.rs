@@ -334,8 +334,8 @@ impl HistoryCursor {
         Sequence(self.reader.position())
     }
 
-    /// What was needed, or why it can't be had.
-    pub fn supply(&mut self, node: &Node, read: Result<Supplied, String>) {
+    /// What was needed, or why it can't be had. Gives the bytes that were looked at for it.
+    pub fn supply(&mut self, node: &Node, read: Result<Supplied, String>) -> u64 {
         let touched = match &read {
             Ok(Supplied::View(view)) => view.index_bytes,
             Ok(Supplied::Group(records)) => records.len() as u64,
@@ -344,6 +344,7 @@ impl HistoryCursor {
         };
         add(&node.counters.history_touched, touched);
         self.reader.supply(read.unwrap_or_else(Supplied::Failed));
+        touched
     }
 
     /// Whether it has, or waits for, memory that others wait for too.

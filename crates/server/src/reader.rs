@@ -56,6 +56,10 @@ pub struct Reader {
     mode: Mode,
     filters: Arc<[Box<str>]>,
     waiter: Waiter,
+    /// Bytes looked at on disk.
+    touched_bytes: u64,
+    /// Bytes of records selected among them.
+    useful_bytes: u64,
 }
 
 impl Reader {
@@ -67,20 +71,27 @@ impl Reader {
         } else {
             Mode::History(Box::new(HistoryCursor::new(next, Arc::clone(&filters))))
         };
-        Reader { mode, filters, waiter }
+        Reader { mode, filters, waiter, touched_bytes: 0, useful_bytes: 0 }
     }
 
     /// Bytes that were needed.
     pub fn supply(&mut self, node: &Node, read: Result<Supplied, String>) {
         match &mut self.mode {
-            Mode::History(cursor) => cursor.supply(node, read),
+            Mode::History(cursor) => self.touched_bytes += cursor.supply(node, read),
             Mode::Tip(_) => panic!("the tip asks for no bytes"),
         }
     }
 
     /// Where it would go on from, elsewhere.
     pub fn seek(&mut self, node: &Node, next: Sequence) {
-        *self = Reader::new(node, next, Arc::clone(&self.filters), self.waiter.clone());
+        let (touched_bytes, useful_bytes) = self.read_from_disk();
+        let new = Reader::new(node, next, Arc::clone(&self.filters), self.waiter.clone());
+        *self = Reader { touched_bytes, useful_bytes, ..new };
+    }
+
+    /// Bytes looked at on disk, and bytes of records that were selected among them.
+    pub fn read_from_disk(&self) -> (u64, u64) {
+        (self.touched_bytes, self.useful_bytes)
     }
 
     /// Gives memory back that others wait for; not while a read is under way.
@@ -120,6 +131,7 @@ impl Reader {
                     }
                     match cursor.step(node, selector, out, &self.waiter) {
                         HistoryStep::Read { through, passed_bytes } => {
+                            self.useful_bytes += out.iter().map(|slice| slice.bytes.len() as u64).sum::<u64>();
                             return Step::Read { through, passed_bytes, at_end: false };
                         }
                         HistoryStep::Need(request) => return Step::Need(request),

@@ -176,6 +176,18 @@ impl Subscription {
         }
     }
 
+    /// It is over: its read amplification goes to the counts.
+    pub fn count_end(&self, node: &Node) {
+        let (touched, useful) = self.reader.read_from_disk();
+        if touched == 0 {
+            return;
+        }
+        tracing::debug!(channel = self.channel, touched, useful, "a subscription that read from disk ended");
+        add(&node.counters.disk_readers, 1);
+        add(&node.counters.disk_readers_above_2, u64::from(touched > useful.saturating_mul(2)));
+        add(&node.counters.disk_readers_above_10, u64::from(touched > useful.saturating_mul(10)));
+    }
+
     /// When the next mark is due if one is owed.
     pub fn mark_due(&self) -> i64 {
         self.told_at + MARK_NS

@@ -18,6 +18,9 @@ use arioso_store::voids::Voids;
 use super::Local;
 use super::jobs::{Done, JobDone, Notice, give_back};
 
+/// Room for so many segments is left to the journal: splitting must not be what fills the disk.
+const SEGMENTS_SPARED: u64 = 4;
+
 /// How far the split that is under way has come.
 #[derive(Debug, Default)]
 pub(super) enum Splitting {
@@ -108,6 +111,11 @@ impl Local {
         if segments.len() < count || self.table.iter().len() == count {
             return None;
         }
+        let bytes: u64 = self.table.iter().take(count).map(|info| info.batches_end).sum();
+        if !self.has_space_for(bytes) {
+            self.splitting = Splitting::Failed;
+            return None;
+        }
         let (low, high) = (self.table.get(segments[0])?, self.table.get(segments[count - 1])?);
         let mut voids = Voids::default();
         for (first, last) in self.voids.ranges() {
@@ -125,6 +133,12 @@ impl Local {
             stores_max: self.options.stores_max,
             window_messages: self.options.window_messages,
         }))
+    }
+
+    /// Whether the disk has room for a span beside its segments, and for the next segments of the journal.
+    fn has_space_for(&self, bytes: u64) -> bool {
+        let need = bytes.saturating_add(SEGMENTS_SPARED * self.options.segment_bytes);
+        self.disk.space().is_ok_and(|space| space.available >= need)
     }
 
     /// A split ended. After an error what it wrote was removed.

@@ -278,7 +278,7 @@ fn prepared() -> (SimDisk, Bench) {
     let disk = SimDisk::new(1);
     let (mut bench, mut rng) = (Bench::new(), Rng(5));
     bench.open_with(&arc(&disk), &options(), Shown::default()).unwrap();
-    publish(&mut bench, &mut rng, 170);
+    publish(&mut bench, &mut rng, 130);
     bench.local = None;
     (disk, bench)
 }
@@ -332,7 +332,7 @@ fn retention_takes_spans_away_before_segments() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
     fn splits_crashes_and_retention_change_nothing_that_is_read(

@@ -235,6 +235,7 @@ impl Subscriptions {
             self.runnable.retain(|other| *other != channel);
             node.hub.lock().remove(subscription.id);
             sub(&node.counters.subscriptions, 1);
+            subscription.count_end(node);
             out.push(channel, &Frame::Ended(Ended { through: subscription.through(), code }));
         }
     }
@@ -297,6 +298,7 @@ impl Subscriptions {
         for subscription in std::mem::take(&mut self.by_channel).into_values() {
             node.hub.lock().remove(subscription.id);
             sub(&node.counters.subscriptions, 1);
+            subscription.count_end(node);
         }
     }
 }
