@@ -14,8 +14,10 @@ use crate::settings::Settings;
 
 /// The smallest budget in segments: those that two checkpoints are apart, the one that is written, the one behind it, and room.
 pub const BUDGET_SEGMENTS_MIN: u64 = 8;
-/// Segments that a budget must have room for beside those between checkpoints.
+/// Segments that a budget must have room for beside those between checkpoints and those that are split.
 const BUDGET_SEGMENTS_FIXED: u64 = 5;
+/// The smallest budget in segments under which history is split.
+const SPLIT_BUDGET_SEGMENTS_MIN: u64 = 64;
 /// Age is looked at this often (ns) when nothing happens.
 pub const LOOK_EVERY_NS: i64 = 30_000_000_000;
 
@@ -79,14 +81,17 @@ pub fn checkpoint_segments(settings: &Settings) -> u64 {
         return settings.checkpoint_segments;
     }
     let segments = settings.retention_bytes / settings.segment_bytes;
-    (segments.saturating_sub(BUDGET_SEGMENTS_FIXED) / 2).clamp(1, settings.checkpoint_segments)
+    let fixed = BUDGET_SEGMENTS_FIXED + split_segments(settings);
+    (segments.saturating_sub(fixed) / 2).clamp(1, settings.checkpoint_segments)
 }
 
-/// Segments split together, 0: none. While they are split they lie on the disk twice: at most an eighth of a budget.
+/// Segments split together, 0: none. While they are split they lie on the disk twice: at most an eighth of a budget, and none
+/// of a small one.
 pub fn split_segments(settings: &Settings) -> u64 {
     match settings.retention_bytes {
         _ if !settings.split => 0,
         0 => settings.split_segments,
+        bytes if bytes / settings.segment_bytes < SPLIT_BUDGET_SEGMENTS_MIN => 0,
         bytes => (bytes / settings.segment_bytes / 8).clamp(1, settings.split_segments),
     }
 }
@@ -151,7 +156,7 @@ mod tests {
     fn checkpoints_are_written_as_often_as_the_budget_needs() {
         let with = |segments: u64| Settings { retention_bytes: segments * (64 << 20), ..Settings::default() };
         assert_eq!([8, 9, 12, 16, 100].map(|segments| checkpoint_segments(&with(segments))), [1, 2, 3, 5, 8]);
-        assert_eq!([8, 64, 1_000].map(|segments| split_segments(&with(segments))), [1, 8, 16]);
+        assert_eq!([8, 64, 1_000].map(|segments| split_segments(&with(segments))), [0, 8, 16]);
         assert_eq!((checkpoint_segments(&Settings::default()), split_segments(&Settings::default())), (8, 16));
         assert_eq!(split_segments(&Settings { split: false, ..with(64) }), 0);
     }

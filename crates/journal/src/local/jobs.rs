@@ -414,9 +414,7 @@ impl Local {
     }
 
     fn retire_job(&mut self) -> Option<RetireJob> {
-        // What is being split stays until it is.
-        let idle = !self.retire_running && !self.checkpointing && self.splitting.is_idle();
-        let below = self.retiring.filter(|_| idle)?;
+        let below = self.retiring.filter(|_| !self.retire_running && !self.checkpointing)?;
         let covered = self.covered();
         let oldest = self.table.iter().next();
         // A segment that is to go and not covered yet wants a base sooner.
@@ -430,7 +428,8 @@ impl Local {
         };
         let first_span = spans.get(spans_going.len()).map(|info| info.first_sequence);
         let mut going = Vec::new();
-        if first_span.is_none() {
+        // What is being split stays until it is.
+        if first_span.is_none() && self.splitting.is_idle() {
             going.extend(self.table.iter().take_while(goes).map(|info| (info.number, info.incarnation)));
         }
         if going.is_empty() && spans_going.is_empty() {
