@@ -4,8 +4,9 @@
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use crate::provision;
 use crate::steps::{Done, root, run};
 
 /// The oldest JDK that the binding runs on.
@@ -31,7 +32,9 @@ pub fn native(directory: &str) -> Done {
 
 /// `mvn verify`, which calls [`native`].
 pub fn java() -> Done {
-    install_missing()?;
+    if !provision::java()? {
+        return Ok(());
+    }
     let pom = "bindings/java/pom.xml";
     run("mvn", &["-q", "--batch-mode", "-f", pom, "verify"], &[])?;
     match newest_java() {
@@ -45,26 +48,6 @@ pub fn java() -> Done {
             Ok(())
         }
     }
-}
-
-fn runs(program: &str, argument: &str) -> bool {
-    let quiet = Command::new(program).arg(argument).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    quiet.is_ok_and(|status| status.success())
-}
-
-/// A JDK and Maven, through the system's package manager, where they are missing.
-fn install_missing() -> Done {
-    if runs("javac", "-version") && runs("mvn", "-version") {
-        return Ok(());
-    }
-    if !runs("apt-get", "--version") {
-        return Err(format!(
-            "a JDK {JAVA_MIN} or newer and Maven 3.8 or newer are wanted, and this system has no apt-get"
-        ));
-    }
-    let quiet = [("DEBIAN_FRONTEND", "noninteractive".to_string())];
-    run("apt-get", &["update", "-q"], &quiet)?;
-    run("apt-get", &["install", "-q", "-y", "--no-install-recommends", "default-jdk-headless", "maven"], &quiet)
 }
 
 /// The version that `java -version` tells, such as 17.
