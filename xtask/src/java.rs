@@ -12,15 +12,21 @@ use crate::steps::{Done, root, run};
 /// The oldest JDK that the binding runs on.
 const JAVA_MIN: u32 = 17;
 
-/// Builds the native library, release, and copies it into `directory`, by platform, as the jar holds it.
-pub fn native(directory: &str) -> Done {
+/// The bus on the JVM.
+pub const BUS_POM: &str = "bindings/java/pom.xml";
+/// The path finder on the JVM.
+pub const VOYAGE_POM: &str = "apps/voyage-jvm/pom.xml";
+
+/// Builds the native library of the crate `package`, release, and copies it into `directory`, by platform, as the jar holds
+/// it.
+pub fn native(package: &str, directory: &str) -> Done {
     let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     // Debug information stays in the object files; a user's jar would be ten times as large with it.
-    let build = ["rustc", "--release", "-p", "arioso-jvm", "--lib", "--", "-C", "strip=debuginfo"];
+    let build = ["rustc", "--release", "-p", package, "--lib", "--", "-C", "strip=debuginfo"];
     run(&cargo, &build, &[])?;
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let (prefix, suffix) = (env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX);
-    let name = format!("{prefix}arioso_jvm{suffix}");
+    let name = format!("{prefix}{}{suffix}", package.replace('-', "_"));
     let from = root().join(target).join("release").join(&name);
     let platform = format!("{}-{}", env::consts::OS, env::consts::ARCH);
     let to = Path::new(directory).join("META-INF/native").join(platform);
@@ -30,12 +36,17 @@ pub fn native(directory: &str) -> Done {
     Ok(())
 }
 
-/// `mvn verify`, which calls [`native`].
-pub fn java() -> Done {
+/// Both artefacts.
+pub fn artefacts() -> Done {
+    java(BUS_POM)?;
+    java(VOYAGE_POM)
+}
+
+/// `mvn verify` of the module with this `pom`, which calls [`native`].
+pub fn java(pom: &str) -> Done {
     if !provision::java()? {
         return Ok(());
     }
-    let pom = "bindings/java/pom.xml";
     run("mvn", &["-q", "--batch-mode", "-f", pom, "verify"], &[])?;
     match newest_java() {
         Some((version, java)) if version > default_java() => {
