@@ -276,6 +276,35 @@ abstract class BusSuite {
     }
 
     @Test
+    void explainTellsBeforehandWhatASubscriptionWouldRead() {
+        int messages = 3_000;
+        byte[] payload = new byte[8 << 10];
+        try (Bus bus = open();
+                Publisher publisher = bus.publisher()) {
+            // Three times what the tip holds.
+            Block block = publisher.block();
+            for (int n = 0; n < messages; n++) {
+                while (!block.add("half/" + n % 2, payload)) {
+                    publisher.publish(block);
+                }
+            }
+            publisher.publish(block);
+            Explanation half = bus.explain(Subscribe.to("half/1").fromStart());
+            assertTrue(half.segments() + half.stores() > 0, half.toString());
+            assertTrue(half.messages() > 0 && half.tipMessages() > 0, half.toString());
+            assertTrue(half.messages() + half.tipMessages() <= messages, half.toString());
+            assertTrue(half.bytesUseful() >= half.messages() * payload.length, half.toString());
+            assertTrue(half.bytesToRead() > 0, half.toString());
+            Explanation live = bus.explain(Subscribe.to("half/1").fromLive());
+            assertEquals(0, live.bytesToRead(), live.toString());
+            Explanation none = bus.explain(Subscribe.to("nothing/**").fromStart());
+            assertEquals(0, none.messages() + none.tipMessages(), none.toString());
+            BusException filter = assertThrows(BusException.class, () -> bus.explain(Subscribe.to("a/**/b")));
+            assertEquals(ErrorCode.BAD_FILTER, filter.code());
+        }
+    }
+
+    @Test
     void topicsComePageByPage() {
         int topics = 10_001;
         try (Bus bus = open();

@@ -212,6 +212,7 @@ abstract class ClosingSuite {
     }
 
     @Test
+    @Timeout(value = 2, unit = TimeUnit.HOURS)
     void openedAndClosedAgainAndAgainNothingIsLeftAndNothingIsLost() throws IOException {
         int rounds = Integer.getInteger("arioso.rounds", 60);
         try (Bus bus = open()) {
