@@ -20,14 +20,20 @@ fn release(name: &str) -> PathBuf {
     root().join(target).join("release").join(name)
 }
 
-/// Builds the native library, release, and copies it into `directory`, by platform, as the jar holds it.
-pub fn native(directory: &str) -> Done {
+/// The bus on the JVM.
+pub const BUS_POM: &str = "bindings/java/pom.xml";
+/// The path finder on the JVM.
+pub const VOYAGE_POM: &str = "apps/voyage-jvm/pom.xml";
+
+/// Builds the native library of the crate `package`, release, and copies it into `directory`, by platform, as the jar holds
+/// it.
+pub fn native(package: &str, directory: &str) -> Done {
     let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     // Debug information stays in the object files; a user's jar would be ten times as large with it.
-    let build = ["rustc", "--release", "-p", "arioso-jvm", "--lib", "--", "-C", "strip=debuginfo"];
+    let build = ["rustc", "--release", "-p", package, "--lib", "--", "-C", "strip=debuginfo"];
     run(&cargo, &build, &[])?;
     let (prefix, suffix) = (env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX);
-    let name = format!("{prefix}arioso_jvm{suffix}");
+    let name = format!("{prefix}{}{suffix}", package.replace('-', "_"));
     let from = release(&name);
     let platform = format!("{}-{}", env::consts::OS, env::consts::ARCH);
     let to = Path::new(directory).join("META-INF/native").join(platform);
@@ -48,37 +54,49 @@ pub fn server(directory: &str) -> Done {
     fs::copy(&from, &to).map(|_| ()).map_err(|error| format!("{} to {}: {error}", from.display(), to.display()))
 }
 
-/// `mvn verify`, which calls [`native`] and [`server`]: the tests on the default JDK, then, in a directory of its own, on the
-/// newest installed one. Both builds must give the same bytes.
-pub fn java() -> Done {
+/// Both artefacts.
+pub fn artefacts() -> Done {
+    bus()?;
+    voyage()
+}
+
+/// The path finder's artefact: its tests on the default JDK, then on the newest installed one.
+pub fn voyage() -> Done {
     if !provision::java()? {
         return Ok(());
     }
-    maven(&["verify"])?;
+    maven(VOYAGE_POM, &["verify"])?;
+    match newer_java() {
+        Some(jvm) => maven(VOYAGE_POM, &["-Dmaven.javadoc.skip=true", &jvm, "verify"]),
+        None => Ok(()),
+    }
+}
+
+/// The bus's artefact: the tests on the default JDK, then, in a directory of its own, on the newest installed one. Both builds
+/// must give the same bytes.
+pub fn bus() -> Done {
+    if !provision::java()? {
+        return Ok(());
+    }
+    maven(BUS_POM, &["verify"])?;
     let again = format!("-Darioso.target={}", root().join(TARGET_AGAIN).display());
-    match newest_java() {
-        Some((version, java)) if version > default_java() => {
-            println!("xtask: the same on Java {version}");
-            maven(&[&again, &format!("-Dtest.jvm={}", java.display()), "verify"])?;
-        }
-        _ => {
-            println!("xtask: no newer JDK beside the default one is installed; the tests ran on one");
-            maven(&[&again, "-DskipTests=true", "verify"])?;
-        }
+    match newer_java() {
+        Some(jvm) => maven(BUS_POM, &[&again, &jvm, "verify"])?,
+        None => maven(BUS_POM, &[&again, "-DskipTests=true", "verify"])?,
     }
     same_jars()
 }
 
 /// The tests at full length: 10,000 times opened and closed, 100 million messages.
 pub fn java_long() -> Done {
-    maven(&["-Dmaven.javadoc.skip=true", "-Darioso.rounds=10000", "-Darioso.messages=100000000", "verify"])
+    maven(BUS_POM, &["-Dmaven.javadoc.skip=true", "-Darioso.rounds=10000", "-Darioso.messages=100000000", "verify"])
 }
 
 /// What a JVM does against the Rust client on the same bus, and what a crossing costs by itself.
 pub fn java_bench(messages: &str) -> Done {
     let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     run(&cargo, &["build", "--release", "-p", "arioso-jvm", "--example", "rates"], &[])?;
-    maven(&["-DskipTests=true", "package"])?;
+    maven(BUS_POM, &["-DskipTests=true", "package"])?;
     let rates = release("examples/rates").display().to_string();
     let bus = root().join("target/java-bench");
     let place = bus.display().to_string();
@@ -87,7 +105,7 @@ pub fn java_bench(messages: &str) -> Done {
     run(&rates, &["fill", &place, messages, "32"], &[])?;
     let benchmark = |what: &str| {
         let (bus, what) = (format!("-Dbench.bus={place}"), format!("-Dbench.arguments={what}"));
-        maven(&[&bus, &what, "exec:exec@bench"])
+        maven(BUS_POM, &[&bus, &what, "exec:exec@bench"])
     };
     // One behind the other, twice: what else the machine does falls on both.
     for _ in 0..2 {
@@ -104,8 +122,22 @@ pub fn java_bench(messages: &str) -> Done {
     fs::remove_dir_all(&bus).map_err(|error| format!("{place}: {error}"))
 }
 
-fn maven(arguments: &[&str]) -> Done {
-    run("mvn", &[&["-q", "--batch-mode", "-f", "bindings/java/pom.xml"], arguments].concat(), &[])
+fn maven(pom: &str, arguments: &[&str]) -> Done {
+    run("mvn", &[&["-q", "--batch-mode", "-f", pom], arguments].concat(), &[])
+}
+
+/// What tells Maven to run the tests on the newest installed JDK, if it is newer than the default one.
+fn newer_java() -> Option<String> {
+    match newest_java() {
+        Some((version, java)) if version > default_java() => {
+            println!("xtask: the same on Java {version}");
+            Some(format!("-Dtest.jvm={}", java.display()))
+        }
+        _ => {
+            println!("xtask: no newer JDK beside the default one is installed; the tests ran on one");
+            None
+        }
+    }
 }
 
 /// The jars of both builds have the same bytes.

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  ci      tidy, lint, test, sim, demo, java, in this order; what must pass before a change is sent
+  ci      tidy, lint, test, sim, demo, java, voyage-java, in this order; what must pass before a change is sent
   tidy    the arrows between crates, what the core may not use, the length of files
   lint    formatting and clippy, warnings are errors
   test    every test of the workspace
@@ -22,6 +22,7 @@ usage: cargo xtask COMMAND
   java-bench  JMH and the Rust client on the same bus; so many messages are replayed (10000000)
   native  the native library of the Maven artefact, copied into DIR as the jar holds it
   server  the command line, copied into DIR, for the Maven artefact's tests
+  voyage-java, voyage-native DIR: the same for the path finder's artefact, io.arioso:voyage
   crash   a real server killed under load; --kills N (20), with --seed N (1)
 
 Examples:
@@ -39,12 +40,14 @@ fn main() -> ExitCode {
         ["sim"] => steps::sim(),
         ["demo"] => steps::demo(),
         ["browser"] => steps::browser(),
-        ["java"] => java::java(),
+        ["java"] => java::bus(),
         ["java-long"] => java::java_long(),
         ["java-bench"] => java::java_bench("10000000"),
         ["java-bench", messages] => java::java_bench(messages),
         ["server", directory] => java::server(directory),
-        ["native", directory] => java::native(directory),
+        ["native", directory] => java::native("arioso-jvm", directory),
+        ["voyage-java"] => java::voyage(),
+        ["voyage-native", directory] => java::native("arioso-voyage-jvm", directory),
         ["crash", ref options @ ..] => match steps::CrashOptions::read(options) {
             Some(options) => steps::crash(options),
             None => Err(format!("crash {}: --kills N and --seed N are wanted, N a number", options.join(" "))),

@@ -49,7 +49,8 @@ pub fn ci() -> Done {
     test()?;
     sim()?;
     demo()?;
-    java::java() // behind what builds the release libraries it needs
+    // Behind what builds the release libraries they need.
+    java::artefacts()
 }
 
 /// Rules that the compiler does not hold.
