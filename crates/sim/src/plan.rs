@@ -19,6 +19,8 @@ pub enum Plant {
     SegmentSkipped,
     /// A start goes on behind the last number it sees, not behind those that may have been handed out.
     NumbersReused,
+    /// A server that was taken over is told, sometimes, that a write is durable which the newcomer did not find.
+    FencedAcknowledges,
 }
 
 /// What is asked of a run.
@@ -126,12 +128,13 @@ impl Plan {
         let journal = match options.plant {
             None if options.crash_at_sync.is_some() => Journal::Local,
             Some(Plant::SyncLies | Plant::SegmentSkipped) => Journal::Local,
-            Some(Plant::NumbersReused) => Journal::Memory,
+            Some(Plant::NumbersReused | Plant::FencedAcknowledges) => Journal::Memory,
             None => rng.pick(&[Journal::Local, Journal::Local, Journal::Memory]),
         };
         let settings = draw_settings(journal, &mut rng);
         let some = |rng: &mut Rng, of: &[u64]| rng.pick(of);
-        let shared = journal == Journal::Memory && rng.percent(60);
+        let shared =
+            journal == Journal::Memory && (rng.percent(60) || options.plant == Some(Plant::FencedAcknowledges));
         let (clients, topics) = (rng.within(2, 5) as usize, rng.within(3, 40) as usize);
         Plan {
             journal,

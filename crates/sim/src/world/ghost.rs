@@ -8,6 +8,7 @@ use arioso_journal::{BatchNumber, Outcome};
 use super::process::{Left, Process};
 use super::queue::Event;
 use super::{MS, World};
+use crate::plan::Plant;
 use crate::{Check, violated};
 
 /// The server.
@@ -49,7 +50,8 @@ impl World {
         let wall = self.wall();
         let Some(ghost) = self.ghost.as_mut().filter(|ghost| !ghost.is_fenced) else { return Ok(()) };
         let life = ghost.process.life;
-        if !ghost.landed.contains(&number) {
+        let lies = self.plant == Some(Plant::FencedAcknowledges) && self.chance.percent(50);
+        if !ghost.landed.contains(&number) && !lies {
             return self.ghost_fenced(life);
         }
         ghost.process.complete(number, Outcome::Durable);
