@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use crate::{provision, tidy};
+use crate::{java, provision, tidy};
 
 /// Done, or what went wrong.
 pub type Done = Result<(), String>;
@@ -48,7 +48,9 @@ pub fn ci() -> Done {
     lint()?;
     test()?;
     sim()?;
-    demo()
+    demo()?;
+    // Behind what builds the release libraries they need.
+    java::artefacts()
 }
 
 /// Rules that the compiler does not hold.

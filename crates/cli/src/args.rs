@@ -49,6 +49,11 @@ pub enum Verb {
                             arioso sub 'orders/**' --cursor billing"
     )]
     Sub(SubArgs),
+    /// Tells what following topics and subtrees would read, and how much of it is useful
+    #[command(
+        after_help = "Examples:\n  arioso explain 'orders/eu/**'\n  arioso explain orders/eu/4711 --from @2026-01-31T08:00:00Z --json"
+    )]
+    Explain(ExplainArgs),
     /// Lists topics: topic, messages, bytes, last sequence
     #[command(after_help = "Examples:\n  arioso topics\n  arioso topics 'orders/**' --json")]
     Topics(TopicsArgs),
@@ -299,6 +304,22 @@ pub struct SubArgs {
     /// Print progress marks too: {"through":N} says that everything up to N was printed
     #[arg(long, conflicts_with = "format")]
     pub marks: bool,
+}
+
+/// Flags of `explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    #[command(flatten)]
+    pub at: At,
+    /// Topics and subtrees: a/b, a/b/**, a/*/c, **
+    #[arg(required = true)]
+    pub filters: Vec<String>,
+    /// Begin at: start, live, a sequence, or @ and a time (RFC 3339)
+    #[arg(long, value_name = "start|live|SEQ|@TIME", default_value = "start")]
+    pub from: String,
+    /// A JSON line instead of text
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Flags of `topics`.

@@ -148,14 +148,17 @@ pub fn assemble(
     };
     let (mut tip, shared) = TipWriter::new(config);
     tip.set_visible(Sequence(next.0 - 1).max(found.settled_to), &[], &[]);
+    let (stream, history_bytes_max) = (found.identity.stream_id, settings.history_bytes_max);
     let node = Node {
         identity: found.identity,
         settings,
         engine: Mutex::new(engine),
         work: Condvar::new(),
+        syncing: Default::default(),
         names,
         tip: shared,
-        history: History::new(disk, found.table, found.voids, next).with_rows(found.rows.map(|rows| rows.source)),
+        history: History::new(disk, stream, found.table, found.voids, next, history_bytes_max)
+            .with_rows(found.rows.map(|rows| rows.source)),
         hub: Mutex::new(Hub::new(hash_seed)),
         snapshots: Snapshots::default(),
         counters: Counters::default(),

@@ -1,7 +1,6 @@
 //! Drives one session on a socket (or on a pipe inside the process): reads, writes, disk reads, time, wake-ups.
 
 use std::io::{self, IoSlice};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,13 +8,11 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, Wr
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::backup::back_up;
 use crate::clock::Clock;
-use crate::history::{ReadRequest, Supplied};
+use crate::history::Supplied;
 use crate::node::Node;
 use crate::output::Output;
 use crate::session::{Read, Session, Ticket, Wishes};
-use crate::snapshots;
 
 /// With this much unsent nothing more is read from the socket: whoever does not take its replies is not given new ones.
 const OUTPUT_BYTES_HARD: usize = 4 << 20;
@@ -42,7 +39,7 @@ where
         }
         for Read { ticket, request } in wanted {
             let node = Arc::clone(&node);
-            reads.spawn_blocking(move || (ticket, read_for(&node, &request)));
+            reads.spawn_blocking(move || (ticket, node.read(&request)));
         }
         let due = session.deadline() - clock.mono();
         let due = Duration::from_nanos(u64::try_from(due.max(0)).unwrap_or(0));
@@ -69,18 +66,6 @@ where
             () = tokio::task::yield_now(), if again => {}
             () = tokio::time::sleep(due) => {}
         }
-    }
-}
-
-/// Does what a session asks of the disk.
-fn read_for(node: &Node, request: &ReadRequest) -> Result<Supplied, String> {
-    match request {
-        ReadRequest::BackUp { folder } => {
-            let backed_up = back_up(node, Path::new(&**folder));
-            backed_up.map(Supplied::BackedUp).map_err(|error| error.to_string())
-        }
-        ReadRequest::Snapshot(ask) => Ok(Supplied::Snapshot(snapshots::ask(node, ask))),
-        request => node.history.read(request),
     }
 }
 

@@ -598,7 +598,6 @@ impl Engine {
     /// The journal can fail: messages may be taken back before they are settled.
     pub fn may_void(&mut self) {
         self.may_void = true;
-        self.order.may_void();
     }
 
     /// A batch of so many bytes found no room: the journal is to make some.

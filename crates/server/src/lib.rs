@@ -39,6 +39,12 @@ pub mod http;
 
 pub mod assemble;
 
+pub mod admission;
+
+pub mod explain;
+
+pub mod splitter;
+
 pub mod threads;
 
 pub mod opening;

@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use arioso_journal::local::{Job, Local, write_of};
 use arioso_journal::{Backend, Completion, Room, SequenceRange};
@@ -201,7 +202,10 @@ impl<B: Backend> Log<B> {
     /// The second half: the backend does its work, and what became known is settled, answered and shown.
     pub fn finish(&mut self, now: i64) -> Result<(), arioso_journal::Error> {
         self.completions.clear();
-        self.backend.advance(&mut self.completions)?;
+        self.node.syncing.set(true);
+        let advanced = self.backend.advance(&mut self.completions);
+        self.node.syncing.set(false);
+        advanced?;
         if !self.completions.is_empty() {
             add(&self.node.counters.syncs, 1);
         }
@@ -315,6 +319,9 @@ impl Log<Local> {
         let table = self.backend.table();
         let exact = self.node.history.wants_exact();
         let lag = if exact { 0 } else { TABLE_BYTES.min(self.node.settings.tip_bytes / TABLE_TIP_PART) };
+        if whole {
+            self.node.counters.spans.store(table.spans().len() as u64, Ordering::Relaxed);
+        }
         self.node.history.with_table(|seen| {
             if whole {
                 *seen = table.clone();
@@ -333,6 +340,9 @@ impl Log<Local> {
                 }
             }
         });
+        if whole {
+            self.node.history.close_retired();
+        }
         if exact && let Some(newest) = self.backend.table().last() {
             self.node.history.is_exact(Sequence(newest.last_sequence));
         }

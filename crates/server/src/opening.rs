@@ -19,7 +19,7 @@ use crate::cursor_replay::CursorReplay;
 use crate::log::Log;
 use crate::node::{Identity, Node};
 use crate::refill::Refill;
-use crate::retention::{checkpoint_segments, free_segments};
+use crate::retention::{checkpoint_segments, free_segments, split_segments};
 use crate::settings::Settings;
 use crate::snapshots;
 
@@ -154,8 +154,10 @@ pub fn open(settings: Settings, disk: Arc<dyn Disk>, chance: Chance) -> Result<O
         new_stream: Some(NewStream { id: chance.stream_id, name: settings.stream_name.clone(), now: chance.now }),
         segment_bytes: settings.segment_bytes,
         free_files_max: free_segments(&settings),
-        checkpoint_segments: checkpoint_segments(&settings, LocalOptions::default().checkpoint_segments),
+        checkpoint_segments: checkpoint_segments(&settings),
         window_messages: settings.remembered_messages(),
+        split_segments: split_segments(&settings),
+        stores_max: u32::try_from(settings.stores_per_span).unwrap_or(u32::MAX),
         ..LocalOptions::default()
     };
     let data = settings.data.clone();

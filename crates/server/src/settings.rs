@@ -5,6 +5,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use arioso_store::stores::STORES_MAX;
+
 use crate::retention::BUDGET_SEGMENTS_MIN;
 
 /// A server's settings, resolved: nothing is optional past this point.
@@ -40,10 +42,22 @@ pub struct Settings {
     pub tip_bytes: u64,
     /// Memory for the tip's index.
     pub index_bytes_max: u64,
+    /// Memory for what is read from subtree stores.
+    pub history_bytes_max: u64,
     /// Size of a journal segment.
     pub segment_bytes: u64,
     /// Segments kept to be written again.
     pub free_segments_max: u64,
+    /// Sealed segments between two checkpoints.
+    pub checkpoint_segments: u64,
+    /// Whether history is split into subtree stores.
+    pub split: bool,
+    /// Segments of one span.
+    pub split_segments: u64,
+    /// Stores of one span.
+    pub stores_per_span: u64,
+    /// Bytes a second that splitting reads and writes.
+    pub split_bytes_per_second: u64,
     /// Messages older than this are let go, seconds; 0: never.
     pub retention_age_s: u64,
     /// Bytes that all files of the stream may have together; 0: no limit.
@@ -170,8 +184,14 @@ impl Default for Settings {
             accept_clock: false,
             tip_bytes: 256 << 20,
             index_bytes_max: 64 << 20,
+            history_bytes_max: 256 << 20,
             segment_bytes: 64 << 20,
             free_segments_max: 4,
+            checkpoint_segments: 8,
+            split: true,
+            split_segments: 16,
+            stores_per_span: 64,
+            split_bytes_per_second: 64 << 20,
             retention_age_s: 0,
             retention_bytes: 0,
             payload_bytes_max: 16 << 20,
@@ -412,6 +432,13 @@ pub const SETTINGS: &[Setting] = &[
         "Ceiling of the tip's index; beyond it topics are found by scanning, told by the metric arioso_tip_degraded."
     ),
     row!(
+        "history-bytes-max",
+        "BYTES",
+        history_bytes_max,
+        |text| bytes(text, MIB, 64 << 30),
+        "Memory for records read from subtree stores; recoveries that need more wait for one another. One that reads everything takes up to 128 MiB."
+    ),
+    row!(
         "segment-bytes",
         "BYTES",
         segment_bytes,
@@ -424,6 +451,41 @@ pub const SETTINGS: &[Setting] = &[
         free_segments_max,
         |text| number(text, 0, 1024),
         "Retired segments kept to be written again, which makes syncs cheaper."
+    ),
+    row!(
+        "checkpoint-segments",
+        "N",
+        checkpoint_segments,
+        |text| number(text, 1, 1024),
+        "Sealed segments between two checkpoints; a start reads what came behind the newest."
+    ),
+    row!(
+        "split",
+        "true|false",
+        split,
+        switch,
+        "Split history into subtree stores in the background, so that reading a slice of it costs what the slice weighs."
+    ),
+    row!(
+        "split-segments",
+        "N",
+        split_segments,
+        |text| number(text, 1, 1024),
+        "Segments that are split together into one span of stores; the newest, and what two checkpoints do not cover yet, stay whole."
+    ),
+    row!(
+        "stores-per-span",
+        "N",
+        stores_per_span,
+        |text| number(text, 1, STORES_MAX.into()),
+        "Subtree stores of a span at most."
+    ),
+    row!(
+        "split-bytes-per-second",
+        "BYTES",
+        split_bytes_per_second,
+        |text| bytes(text, MIB, 64 << 30),
+        "How fast splitting may read and write; it lets every sync of the journal go first."
     ),
     row!(
         "retention-age",

@@ -19,7 +19,8 @@ pub enum Start {
         from: u64,
         /// As of here.
         end: u64,
-        /// Numbers below were given when it began: a topic's newest among them may have come in place of one below `end`.
+        /// Numbers below were given when it began: a topic's newest among them may have come in place of one below `end`. The
+        /// highest there is: not known.
         given: u64,
     },
     /// At the first message stamped at or after this, which lies at or above the sequence.
@@ -153,6 +154,7 @@ impl Follow {
             Start::Time(time, from) => (from, time),
         };
         if let Start::Newest { given, .. } = self.start
+            && given != u64::MAX
             && read.through + 1 < given
         {
             return Ok(());

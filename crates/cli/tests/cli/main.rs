@@ -9,6 +9,7 @@ mod inspect;
 mod keeping;
 #[cfg(feature = "postgres")]
 mod postgres;
+mod split;
 mod support;
 mod talking;
 mod upgrade;

@@ -192,7 +192,7 @@ impl Order {
         self.topics.get(topic)
     }
 
-    /// The newest message of each of these topics at or below a settled sequence, where no newer one is settled or sure to be.
+    /// The newest message of each of these topics at or below a settled sequence, where no newer one is settled.
     pub fn newest_settled(&self, topics: &[u32], to: Sequence, out: &mut Vec<Sequence>) {
         self.topics.newest_settled(topics, to, out);
     }
@@ -393,11 +393,6 @@ impl Order {
     /// The number due of a publisher if it may publish under this epoch; else what to answer.
     pub fn due(&mut self, publisher: PublisherKey, epoch: u32) -> Result<u64, VerdictKind> {
         self.publishers.due(publisher, epoch)
-    }
-
-    /// The journal can fail: messages may be taken back before they are settled.
-    pub fn may_void(&mut self) {
-        self.topics.keep_open();
     }
 
     /// Everything at or below is settled or void.
