@@ -9,6 +9,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use arioso_stream::Sequence;
 use arioso_stream::matcher::SubscriptionId;
@@ -62,6 +63,8 @@ pub struct Subscription {
     bell: Arc<Bell>,
     selection: Selection,
     reader: Reader,
+    /// It has reached the end and follows what is committed; otherwise it recovers.
+    live: bool,
     /// Bytes that may be sent; below zero a record was longer than the credit, and that much is owed.
     credit: i64,
     /// It ends behind this.
@@ -117,6 +120,7 @@ impl Subscription {
         node: &Node,
     ) -> Subscription {
         let before = Sequence(begins.first.0.saturating_sub(1));
+        let live = begins.newest.is_none() && begins.first > node.tip.settled_to();
         Subscription {
             channel,
             id,
@@ -130,6 +134,7 @@ impl Subscription {
             through: before,
             told: before,
             told_at: now,
+            live,
             passed_bytes: 0,
             slices: VecDeque::new(),
             read_through: before,
@@ -169,6 +174,26 @@ impl Subscription {
     /// Bytes that the turn [`Turn::Reads`] asked for.
     pub fn supply(&mut self, read: Result<Supplied, String>) {
         self.reader.supply(read);
+    }
+
+    /// Whether it has reached the end and follows what is committed.
+    pub fn is_live(&self) -> bool {
+        self.live
+    }
+
+    /// Where it waits and nothing that matches was committed: passes all that others were told of, without reading it. Many
+    /// subscriptions that match little would else read the stream once a second each.
+    pub fn pass_unmatched(&mut self, node: &Node) -> bool {
+        // In this order: what is told after this look rings the bell first.
+        let told_to = Sequence(node.told_to.load(Ordering::SeqCst));
+        let waits = self.live && self.slices.is_empty() && self.bell.is_armed();
+        if !waits || told_to <= self.through {
+            return false;
+        }
+        self.reader.pass_to(node, told_to.next());
+        self.read_through = self.read_through.max(told_to);
+        self.through = told_to;
+        true
     }
 
     /// Whether something was passed that no mark told of.
@@ -216,6 +241,7 @@ impl Subscription {
         }
         self.bell.disarm();
         let turn = self.read(now, node, out, announce);
+        self.live = turn == Turn::Waits;
         if turn != Turn::Waits {
             return turn;
         }

@@ -138,7 +138,10 @@ impl Follow {
         let Start::Newest { end, given, .. } = self.start else { return true };
         let behind = read.kept.partition_point(|other| other.sequence <= kept.sequence);
         let later = read.kept[behind..].iter().take_while(|other| other.sequence < given);
-        kept.sequence > end || !later.into_iter().any(|other| other.topic == kept.topic)
+        // What was numbered behind `end` and is not kept was lost with a life or is void: it may have been its topic's newest.
+        let kept_to = |to: u64| read.kept.partition_point(|other| other.sequence < to) as u64;
+        let lost = kept_to(given).saturating_sub(kept_to(end + 1)) < given.saturating_sub(end + 1);
+        kept.sequence > end || !lost && !later.into_iter().any(|other| other.topic == kept.topic)
     }
 
     /// Holds it against a full read.
@@ -174,8 +177,8 @@ impl Follow {
             if got != Some(kept.sequence) {
                 let (number, uid, sequence) = (self.number, kept.uid, kept.sequence);
                 return violated(format!(
-                    "subscription {number} should have got message {uid} at {sequence}, all through {} is said to be done; it got {got:?} there",
-                    self.through
+                    "subscription {number}, begun at {:?}, should have got message {uid} at {sequence}, all through {} is said to be done; it got {got:?} there",
+                    self.start, self.through
                 ));
             }
             self.checked += 1;
