@@ -318,7 +318,7 @@ fn measure_payload(args: &Args, payload: usize, rows: &mut Vec<Row>, out: &mut d
                 runs[at].push(processor_time() - begun);
             }
         }
-        let took = runs.map(|runs| median(runs));
+        let took = runs.map(median);
         for (at, (name, _)) in WAYS.iter().enumerate() {
             let (messages, tested, digest) = result[at];
             assert_eq!(digest, result[0].2, "{name} delivers other bytes");
@@ -455,7 +455,7 @@ fn measure_stream(path: &Path, tip_bytes: usize) -> io::Result<StreamRow> {
     let mut sequence = 0u64;
     let mut rounds = 0;
     let mut written = 0;
-    while rounds == 0 || (written < 2 * tip_bytes && rounds < 1000) {
+    while rounds == 0 || (written < 2 * tip_bytes && rounds < 1_000_000) {
         rounds += 1;
         let lines = io::BufReader::new(zstd::Decoder::new(std::fs::File::open(path)?)?);
         let mut batch = BytesMut::new();

@@ -330,7 +330,7 @@ impl Chunk {
     pub(super) fn fetch_place(&self, row: u64) {
         if let Body::Sealed(sealed) = &self.body {
             let end = usize::try_from(row).ok().and_then(|row| sealed.ends.get(row..=row));
-            end.into_iter().for_each(|end| fetch(end));
+            end.into_iter().for_each(fetch);
         }
     }
 
@@ -346,7 +346,7 @@ impl Chunk {
         if let Some(piece) = last_from(&sealed.pieces, row) {
             let from = (start - piece.start) as usize;
             let bytes = piece.bytes.get(from..from + (end - start).min(bytes_max) as usize);
-            bytes.into_iter().for_each(|bytes| fetch(bytes));
+            bytes.into_iter().for_each(fetch);
         }
     }
 
