@@ -4,22 +4,29 @@
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use crate::provision;
 use crate::steps::{Done, root, run};
 
 /// The oldest JDK that the binding runs on.
 const JAVA_MIN: u32 = 17;
 
-/// Builds the native library, release, and copies it into `directory`, by platform, as the jar holds it.
-pub fn native(directory: &str) -> Done {
+/// The bus on the JVM.
+pub const BUS_POM: &str = "bindings/java/pom.xml";
+/// The path finder on the JVM.
+pub const VOYAGE_POM: &str = "apps/voyage-jvm/pom.xml";
+
+/// Builds the native library of the crate `package`, release, and copies it into `directory`, by platform, as the jar holds
+/// it.
+pub fn native(package: &str, directory: &str) -> Done {
     let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     // Debug information stays in the object files; a user's jar would be ten times as large with it.
-    let build = ["rustc", "--release", "-p", "arioso-jvm", "--lib", "--", "-C", "strip=debuginfo"];
+    let build = ["rustc", "--release", "-p", package, "--lib", "--", "-C", "strip=debuginfo"];
     run(&cargo, &build, &[])?;
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let (prefix, suffix) = (env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX);
-    let name = format!("{prefix}arioso_jvm{suffix}");
+    let name = format!("{prefix}{}{suffix}", package.replace('-', "_"));
     let from = root().join(target).join("release").join(&name);
     let platform = format!("{}-{}", env::consts::OS, env::consts::ARCH);
     let to = Path::new(directory).join("META-INF/native").join(platform);
@@ -29,10 +36,17 @@ pub fn native(directory: &str) -> Done {
     Ok(())
 }
 
-/// `mvn verify`, which calls [`native`].
-pub fn java() -> Done {
-    install_missing()?;
-    let pom = "bindings/java/pom.xml";
+/// Both artefacts.
+pub fn artefacts() -> Done {
+    java(BUS_POM)?;
+    java(VOYAGE_POM)
+}
+
+/// `mvn verify` of the module with this `pom`, which calls [`native`].
+pub fn java(pom: &str) -> Done {
+    if !provision::java()? {
+        return Ok(());
+    }
     run("mvn", &["-q", "--batch-mode", "-f", pom, "verify"], &[])?;
     match newest_java() {
         Some((version, java)) if version > default_java() => {
@@ -45,26 +59,6 @@ pub fn java() -> Done {
             Ok(())
         }
     }
-}
-
-fn runs(program: &str, argument: &str) -> bool {
-    let quiet = Command::new(program).arg(argument).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    quiet.is_ok_and(|status| status.success())
-}
-
-/// A JDK and Maven, through the system's package manager, where they are missing.
-fn install_missing() -> Done {
-    if runs("javac", "-version") && runs("mvn", "-version") {
-        return Ok(());
-    }
-    if !runs("apt-get", "--version") {
-        return Err(format!(
-            "a JDK {JAVA_MIN} or newer and Maven 3.8 or newer are wanted, and this system has no apt-get"
-        ));
-    }
-    let quiet = [("DEBIAN_FRONTEND", "noninteractive".to_string())];
-    run("apt-get", &["update", "-q"], &quiet)?;
-    run("apt-get", &["install", "-q", "-y", "--no-install-recommends", "default-jdk-headless", "maven"], &quiet)
 }
 
 /// The version that `java -version` tells, such as 17.

@@ -1,6 +1,7 @@
 //! The whole check of this repository, the same everywhere: `cargo xtask ci`.
 
 mod java;
+mod provision;
 mod steps;
 mod tidy;
 
@@ -9,15 +10,16 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  ci      tidy, lint, test, sim, demo, in this order; what must pass before a change is sent
+  ci      tidy, lint, test, sim, demo, java, voyage-java, in this order; what must pass before a change is sent
   tidy    the arrows between crates, what the core may not use, the length of files
   lint    formatting and clippy, warnings are errors
   test    every test of the workspace
   sim     the simulator, 200 seeds (release build)
   demo    the demo on a small tree (release build)
   browser chromium, in which the map page is tested, by apt-get where it is missing (ci does so if CI is set)
-  java    the Maven artefact: its native library, its jars, its tests (JDK and Maven are installed where missing)
+  java    the Maven artefact: its native library, its jars, its tests (JDK and Maven are installed where missing if CI is set)
   native  the native library of the Maven artefact, copied into DIR as the jar holds it
+  voyage-java, voyage-native DIR: the same for the path finder's artefact, io.arioso:voyage
   crash   a real server killed under load; --kills N (20), with --seed N (1)
 
 Examples:
@@ -35,8 +37,10 @@ fn main() -> ExitCode {
         ["sim"] => steps::sim(),
         ["demo"] => steps::demo(),
         ["browser"] => steps::browser(),
-        ["java"] => java::java(),
-        ["native", directory] => java::native(directory),
+        ["java"] => java::java(java::BUS_POM),
+        ["native", directory] => java::native("arioso-jvm", directory),
+        ["voyage-java"] => java::java(java::VOYAGE_POM),
+        ["voyage-native", directory] => java::native("arioso-voyage-jvm", directory),
         ["crash", ref options @ ..] => match steps::CrashOptions::read(options) {
             Some(options) => steps::crash(options),
             None => Err(format!("crash {}: --kills N and --seed N are wanted, N a number", options.join(" "))),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use crate::tidy;
+use crate::{java, provision, tidy};
 
 /// Done, or what went wrong.
 pub type Done = Result<(), String>;
@@ -43,11 +43,14 @@ pub fn ci() -> Done {
     if env::var_os("CI").is_some() {
         browser()?; // elsewhere the test of the map page says what it needs, and is left out
     }
+    provision::postgres()?;
     tidy()?;
     lint()?;
     test()?;
     sim()?;
-    demo()
+    demo()?;
+    // Behind what builds the release libraries they need.
+    java::artefacts()
 }
 
 /// Rules that the compiler does not hold.

@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 use crate::model::Feasible;
 use crate::model::input::{self, Report};
-use crate::model::judge::Ports;
+use crate::model::judge::{Ports, WEIGHTS};
 use crate::model::run::{Threads, run};
 use crate::ports;
 use crate::remote::{Patience, Remote};
@@ -110,7 +110,7 @@ pub fn questions(tracks: &Path, most: usize) -> Result<Vec<Voyage>> {
     let messages = input::tracks(tracks)?;
     let reports: Vec<Result<Report>> =
         (1..).zip(messages).filter_map(|(n, (_, time, payload))| input::report(n, time, &payload)).map(Ok).collect();
-    let ports = Ports::new(ports::ports()?);
+    let ports = Ports::new(ports::ports()?, WEIGHTS);
     run(reports.into_iter(), &ports, &listening, Threads { fleet: 1, judge: 1 }, |_| Ok(()))?;
     let asked = listening.1.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     let step = asked.len().div_ceil(most.max(1)).max(1);

@@ -11,7 +11,7 @@ use arioso_voyage::feed::{self, Feed};
 use arioso_voyage::input::Input;
 use arioso_voyage::model::Prediction;
 use arioso_voyage::model::follow::{Reports, follow};
-use arioso_voyage::model::judge::Ports;
+use arioso_voyage::model::judge::{Ports, WEIGHTS, Weights};
 use arioso_voyage::model::run::Threads;
 use arioso_voyage::model::score::Calls;
 use arioso_voyage::remote::{Patience, Remote};
@@ -102,6 +102,12 @@ struct ModelArgs {
     /// Tell at the end how often the ports at which the vessels called were predicted.
     #[arg(long, requires = "until_end")]
     score: bool,
+    /// What a detour of the whole way costs a port.
+    #[arg(long, default_value_t = WEIGHTS.detour, value_name = "SCORE")]
+    detour: f64,
+    /// The distance that costs a port one.
+    #[arg(long, default_value_t = WEIGHTS.far_km, value_name = "KM")]
+    far_km: f64,
     #[command(flatten)]
     network: NetworkArgs,
 }
@@ -373,7 +379,7 @@ fn import_tracks(file: &Path, bus: &BusArgs, publisher: Option<&str>) -> Result<
 fn model(args: &ModelArgs) -> Result<()> {
     let bus = feed::open(args.bus.data.as_deref(), &args.bus.server)?;
     let list = ports::ports()?;
-    let ports = Ports::new(list.clone());
+    let ports = Ports::new(list.clone(), Weights { detour: args.detour, far_km: args.far_km });
     let threads = Threads { fleet: args.threads.into(), judge: args.threads.into() };
     let mut kept = Vec::new();
     let seen = |prediction: &Prediction| {
@@ -400,7 +406,14 @@ fn model(args: &ModelArgs) -> Result<()> {
         for (mmsi, time, port) in calls.all() {
             println!("{mmsi} called at {port} at {time:.0}");
         }
-        println!("{:?}", calls.score(&kept, &list));
+        let mut vessels: Vec<u32> = kept.iter().map(|p| p.mmsi).collect();
+        vessels.sort_unstable();
+        vessels.dedup();
+        for mmsi in vessels {
+            let own: Vec<Prediction> = kept.iter().filter(|p| p.mmsi == mmsi).cloned().collect();
+            println!("{mmsi}: {:?}", calls.score(&own, &list));
+        }
+        println!("all: {:?}", calls.score(&kept, &list));
     }
     bus.close()?;
     Ok(())

@@ -1,23 +1,19 @@
 //! The path finder behind HTTP, asked as ordinary clients ask: connections are kept and shared, what is refused or
 //! cut is tried again after a wait that doubles.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::sync::Mutex;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use ureq::Agent;
 
 use crate::error::{Error, Result};
 use crate::model::Feasible;
 use crate::sea::router::{Verdict, Voyage};
 
 /// Most bytes of an answer.
-const ANSWER_BYTES_MAX: usize = 1 << 24;
-
-/// Most bytes of an answer's head.
-const HEAD_BYTES_MAX: u64 = 1 << 16;
+const ANSWER_BYTES_MAX: u64 = 1 << 24;
 
 /// How often and how fast a question is asked again.
 #[derive(Debug, Clone, Copy)]
@@ -46,23 +42,30 @@ impl Default for Patience {
     }
 }
 
+/// Most connections kept while nobody uses them.
+const IDLE_MAX: usize = 256;
+
 /// A web service.
 #[derive(Debug)]
 pub struct Remote {
     address: SocketAddr,
     patience: Patience,
-    idle: Mutex<Vec<BufReader<TcpStream>>>,
+    agent: Agent,
     retries: AtomicU64,
 }
-
-/// Most connections kept while nobody uses them.
-const IDLE_MAX: usize = 256;
 
 impl Remote {
     /// The service at `address`.
     #[must_use]
     pub fn new(address: SocketAddr, patience: Patience) -> Self {
-        Self { address, patience, idle: Mutex::default(), retries: AtomicU64::new(0) }
+        let idle = if patience.keep { IDLE_MAX } else { 0 };
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_global(Some(patience.timeout))
+            .max_idle_connections(idle)
+            .max_idle_connections_per_host(idle)
+            .build();
+        Self { address, patience, agent: config.into(), retries: AtomicU64::new(0) }
     }
 
     /// Tries beyond the first of each question.
@@ -71,43 +74,16 @@ impl Remote {
         self.retries.load(Ordering::Relaxed)
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<BufReader<TcpStream>>> {
-        self.idle.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
-    fn connection(&self) -> std::io::Result<BufReader<TcpStream>> {
-        if let Some(kept) = self.idle().pop() {
-            return Ok(kept);
-        }
-        let stream = TcpStream::connect_timeout(&self.address, self.patience.timeout)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(self.patience.timeout))?;
-        stream.set_write_timeout(Some(self.patience.timeout))?;
-        Ok(BufReader::new(stream))
-    }
-
     /// One try: status and body.
-    fn once(&self, path: &str, body: &[u8]) -> std::io::Result<(u16, Vec<u8>)> {
-        let mut connection = self.connection()?;
-        let close = if self.patience.keep { "" } else { "Connection: close\r\n" };
-        let mut request = format!(
-            "POST {path} HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n{close}Content-Length: {}\r\n\r\n",
-            self.address,
-            body.len()
-        )
-        .into_bytes();
-        request.extend_from_slice(body);
-        connection.get_mut().write_all(&request)?;
-        let (status, length) = head(&mut connection)?;
-        let mut answer = vec![0; length];
-        connection.read_exact(&mut answer)?;
-        if self.patience.keep {
-            let mut idle = self.idle();
-            if idle.len() < IDLE_MAX {
-                idle.push(connection);
-            }
+    fn once(&self, path: &str, body: &[u8]) -> std::result::Result<(u16, Vec<u8>), ureq::Error> {
+        let mut request =
+            self.agent.post(format!("http://{}{path}", self.address)).header("content-type", "application/json");
+        if !self.patience.keep {
+            request = request.header("connection", "close");
         }
-        Ok((status, answer))
+        let mut response = request.send(body)?;
+        let answer = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec()?;
+        Ok((response.status().as_u16(), answer))
     }
 
     /// Posts `question` until it is answered: the status and the JSON of the answer.
@@ -134,27 +110,6 @@ impl Remote {
     }
 }
 
-fn head(connection: &mut BufReader<TcpStream>) -> std::io::Result<(u16, usize)> {
-    let wrong = |what: &str| std::io::Error::new(std::io::ErrorKind::InvalidData, what.to_owned());
-    let mut head = connection.take(HEAD_BYTES_MAX);
-    let mut line = String::new();
-    head.read_line(&mut line)?;
-    let status = line.split(' ').nth(1).and_then(|s| s.parse().ok()).ok_or_else(|| wrong("not HTTP"))?;
-    let mut length = None;
-    loop {
-        line.clear();
-        if head.read_line(&mut line)? == 0 {
-            return Err(wrong("the answer ends in its head"));
-        }
-        let Some((name, value)) = line.trim_end().split_once(':') else { break };
-        if name.eq_ignore_ascii_case("content-length") {
-            length = value.trim().parse().ok();
-        }
-    }
-    let length = length.filter(|n| *n <= ANSWER_BYTES_MAX).ok_or_else(|| wrong("no length, or too long"))?;
-    Ok((status, length))
-}
-
 impl Feasible for Remote {
     fn feasible(&self, voyage: &Voyage) -> Result<Verdict> {
         let question = json!({
@@ -176,6 +131,8 @@ impl Feasible for Remote {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+
     use super::*;
 
     /// A service that gives `answers`, each on a connection of its own, to whatever it is asked.
@@ -185,8 +142,12 @@ mod tests {
         let thread = std::thread::spawn(move || {
             for answer in answers {
                 let mut stream = listener.accept().unwrap().0;
-                let mut bytes = [0; 4096];
-                assert!(stream.read(&mut bytes).unwrap() > 0);
+                let (mut bytes, mut asked) = ([0; 4096], Vec::new());
+                while !asked.ends_with(b"{}") {
+                    let read = stream.read(&mut bytes).unwrap();
+                    assert!(read > 0, "the question was cut");
+                    asked.extend_from_slice(&bytes[..read]);
+                }
                 stream.write_all(answer.as_bytes()).unwrap();
             }
         });

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arioso_client::{Client, Options, Route, Snapshot, Subscribe};
+use arioso_client::{Client, Completeness, Options, Route, Snapshot, Subscribe};
 use arioso_journal::local::Recovered;
 use arioso_server::metrics::COUNTERS;
 use arioso_server::serving;
 use arioso_server::settings::Settings;
 use arioso_stream::Sequence;
-use arioso_wire::{BackUpRow, Begin, StatusRow};
+use arioso_wire::{BackUpRow, Begin, ExplainRow, StatusRow};
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Runtime};
 
@@ -445,6 +445,22 @@ impl Bus {
     /// ```
     pub fn status(&self) -> Result<StatusRow> {
         Ok(self.runtime.block_on(self.client().status())?)
+    }
+
+    /// What a subscription that begins so would read, and how much of it is useful.
+    pub fn explain<'a>(&self, filters: impl IntoIterator<Item = &'a str>, begin: Begin) -> Result<ExplainRow> {
+        Ok(self.runtime.block_on(self.client().explain(begin, filters))?)
+    }
+
+    /// What a filtered read of a stretch of the stream has to come to, as the directories tell: batches are added as they are
+    /// delivered, then it is checked.
+    pub fn completeness<'a>(
+        &self,
+        first: Sequence,
+        last: Sequence,
+        filters: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Completeness> {
+        Ok(self.runtime.block_on(self.client().completeness(first, last, filters))?)
     }
 
     /// What an embedded bus counts about itself, by the names that a server's `/metrics` has; `None` for a connected one.

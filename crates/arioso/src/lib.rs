@@ -34,12 +34,12 @@ mod error;
 /// What a client can meet, by variant; [`Error`] holds it.
 pub use arioso_client::Error as ClientError;
 pub use arioso_client::{
-    Ack, Batch, Client, Delivery, Expect, Message, Messages, Options, Receipt, Received, RecordBlock, Snapshot,
-    Subscribe, TopicId,
+    Ack, Batch, Client, Completeness, Delivery, Expect, Message, Messages, Options, Proven, Receipt, Received,
+    RecordBlock, Snapshot, Subscribe, TopicId,
 };
 pub use arioso_server::settings::{SettingError, Settings, setting};
 pub use arioso_stream::Sequence;
-pub use arioso_wire::{AckLevel, BackUpRow, Begin, Code, StatusRow};
+pub use arioso_wire::{AckLevel, BackUpRow, Begin, Code, ExplainRow, StatusRow};
 pub use blocking::{CursorInfo, Publisher, PublisherInfo, Subscription, TopicInfo};
 pub use bus::Bus;
 pub use error::{Error, Result};

@@ -32,7 +32,7 @@ pub enum Verb {
     },
     /// Runs a server
     #[command(
-        after_help = "Examples:\n  arioso serve --data /var/lib/arioso\n  arioso serve --config arioso.toml --print-config"
+        after_help = "Examples:\n  arioso serve --data /var/lib/arioso\n  arioso serve --journal postgres://bus@db.example/bus\n  arioso serve --config arioso.toml --print-config"
     )]
     Serve(ServeArgs),
     /// Publishes one message, or many from JSON lines
@@ -49,6 +49,11 @@ pub enum Verb {
                             arioso sub 'orders/**' --cursor billing"
     )]
     Sub(SubArgs),
+    /// Tells what following topics and subtrees would read, and how much of it is useful
+    #[command(
+        after_help = "Examples:\n  arioso explain 'orders/eu/**'\n  arioso explain orders/eu/4711 --from @2026-01-31T08:00:00Z --json"
+    )]
+    Explain(ExplainArgs),
     /// Lists topics: topic, messages, bytes, last sequence
     #[command(after_help = "Examples:\n  arioso topics\n  arioso topics 'orders/**' --json")]
     Topics(TopicsArgs),
@@ -132,8 +137,6 @@ pub struct ServeArgs {
     pub config: Option<PathBuf>,
     /// Show the settings and end.
     pub print_config: bool,
-    /// The journal.
-    pub journal: String,
     /// Settings given as flags: name and text.
     pub flags: Vec<(String, String)>,
     /// Settings given in the environment: name, variable and text.
@@ -159,7 +162,6 @@ impl FromArgMatches for ServeArgs {
         Ok(ServeArgs {
             config: text("config").map(PathBuf::from),
             print_config: matches.get_flag("print-config"),
-            journal: text("journal").unwrap_or_else(|| "local".into()),
             flags,
             variables,
         })
@@ -184,14 +186,6 @@ impl Args for ServeArgs {
                     .value_name("FILE.toml")
                     .env("ARIOSO_CONFIG")
                     .help("Read settings from this file; variables and flags go before it"),
-            )
-            .arg(
-                Arg::new("journal")
-                    .long("journal")
-                    .value_name("local")
-                    .default_value("local")
-                    .env("ARIOSO_JOURNAL")
-                    .help("What makes messages durable: local, the segments in the data directory"),
             )
             .arg(
                 Arg::new("print-config")
@@ -310,6 +304,22 @@ pub struct SubArgs {
     /// Print progress marks too: {"through":N} says that everything up to N was printed
     #[arg(long, conflicts_with = "format")]
     pub marks: bool,
+}
+
+/// Flags of `explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    #[command(flatten)]
+    pub at: At,
+    /// Topics and subtrees: a/b, a/b/**, a/*/c, **
+    #[arg(required = true)]
+    pub filters: Vec<String>,
+    /// Begin at: start, live, a sequence, or @ and a time (RFC 3339)
+    #[arg(long, value_name = "start|live|SEQ|@TIME", default_value = "start")]
+    pub from: String,
+    /// A JSON line instead of text
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Flags of `topics`.

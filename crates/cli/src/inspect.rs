@@ -7,6 +7,7 @@ use arioso_disk::{Access, Disk, RealDisk};
 use arioso_store::identity::STREAM_FILE;
 use arioso_store::inspect::{BaseRow, Finding, SegmentRow, State, Totals, inspect};
 use arioso_store::segment::JOURNAL_DIR;
+use arioso_store::stores::inspect::SpanRow;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -82,6 +83,15 @@ fn line(out: &mut impl Write, finding: &Finding, headed: &mut bool) -> io::Resul
             out,
             "{file}: all through segment {segment:x}: {topics} topics, {messages} messages, {publishers} named publishers"
         ),
+        Finding::Span(row) => {
+            let SpanRow { file, first_sequence, last_sequence, stores, topics, messages, bytes, file_bytes, .. } = row;
+            let (state, from, to) = (row.state.word(), row.first_segment, row.last_segment);
+            writeln!(
+                out,
+                "{file}: {state}, sequences {first_sequence}-{last_sequence} of segments {from:x}-{to:x} in {stores} stores: \
+                 {topics} topics, {messages} messages, {bytes} bytes of records in {file_bytes}"
+            )
+        }
         Finding::Segment(row) => {
             if !std::mem::replace(headed, true) {
                 writeln!(out, "{HEAD}")?;
@@ -118,12 +128,24 @@ fn segment(out: &mut impl Write, row: &SegmentRow) -> io::Result<()> {
 }
 
 fn write_totals(out: &mut impl Write, totals: &Totals) -> io::Result<()> {
-    let Totals { segments, batches, messages, bytes, first_kept, last_sequence, epoch, damaged, repairable, .. } =
-        totals;
+    let Totals {
+        segments,
+        spans,
+        stores,
+        batches,
+        messages,
+        bytes,
+        first_kept,
+        last_sequence,
+        epoch,
+        damaged,
+        repairable,
+        ..
+    } = totals;
     let stop = if totals.clean { "clean" } else { "not clean" };
     writeln!(
         out,
-        "{segments} segments, {batches} batches, {messages} messages, {bytes} bytes of records, kept from {first_kept}, last number \
+        "{spans} spans of {stores} stores, {segments} segments, {batches} batches, {messages} messages, {bytes} bytes of records, kept from {first_kept}, last number \
          {last_sequence}; server epoch {epoch}, the last stop was {stop}"
     )?;
     if totals.is_healthy() {
@@ -140,6 +162,12 @@ fn line_json(out: &mut impl Write, finding: &Finding) -> io::Result<()> {
         Finding::Base(base) => json!({
             "kind": "base", "file": base.file, "segment": base.segment, "topics": base.topics, "messages": base.messages,
             "publishers": base.publishers,
+        }),
+        Finding::Span(row) => json!({
+            "kind": "span", "file": row.file, "state": row.state.word(), "first": row.first_sequence,
+            "last": row.last_sequence, "first_segment": row.first_segment, "last_segment": row.last_segment,
+            "tier": row.tier, "stores": row.stores, "topics": row.topics, "messages": row.messages, "bytes": row.bytes,
+            "file_bytes": row.file_bytes,
         }),
         Finding::Segment(row) => json!({
             "kind": "segment", "file": row.file, "number": row.number, "state": row.state.word(),
@@ -160,7 +188,7 @@ fn line_json(out: &mut impl Write, finding: &Finding) -> io::Result<()> {
 
 fn totals_json(totals: &Totals) -> Value {
     json!({
-        "kind": "total", "segments": totals.segments, "batches": totals.batches, "messages": totals.messages,
+        "kind": "total", "spans": totals.spans, "stores": totals.stores, "segments": totals.segments, "batches": totals.batches, "messages": totals.messages,
         "bytes": totals.bytes, "first_kept": totals.first_kept, "last": totals.last_sequence, "epoch": totals.epoch,
         "clean": totals.clean, "damaged": totals.damaged, "wrong": totals.repairable, "healthy": totals.is_healthy(),
     })

@@ -5,6 +5,7 @@ mod backup;
 mod connect;
 mod cursors;
 mod demo;
+mod explain;
 mod fail;
 mod inspect;
 mod jsonl;
@@ -38,6 +39,7 @@ fn run(verb: Verb) -> Done {
         Verb::Serve(arguments) => serve::run(&arguments),
         Verb::Pub(arguments) => publish::run(&arguments),
         Verb::Sub(arguments) => subscribe::run(&arguments),
+        Verb::Explain(arguments) => explain::run(&arguments),
         Verb::Topics(arguments) => topics::topics(&arguments),
         Verb::Backup(arguments) => backup::run(&arguments),
         Verb::Cursors(arguments) => cursors::run(&arguments),

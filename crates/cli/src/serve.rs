@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use arioso_server::assemble;
 use arioso_server::serving::{self, Addresses};
 use arioso_server::settings::{SETTINGS, Settings, setting};
 use serde_json::json;
@@ -51,21 +52,18 @@ fn settings(arguments: &ServeArgs) -> Result<Settings, Failure> {
         }
     }
     settings.check().map_err(bad)?;
-    arioso_journal_groups(&settings)?;
+    journal_settings(&settings)?;
     Ok(settings)
 }
 
 /// Refused at start, before anything is opened.
-fn arioso_journal_groups(settings: &Settings) -> Done {
-    arioso_server::assemble::groups(settings).map(drop).map_err(|error| Failure::Use(error.to_string()))
+fn journal_settings(settings: &Settings) -> Done {
+    let checked = assemble::groups(settings).map(drop).and_then(|()| assemble::writes_in_flight(settings).map(drop));
+    checked.map_err(|error| Failure::Use(error.to_string()))
 }
 
 /// Runs the server until SIGTERM or SIGINT.
 pub fn run(arguments: &ServeArgs) -> Done {
-    if arguments.journal != "local" {
-        let value = &arguments.journal;
-        return Err(Failure::Use(format!("--journal {value:?} is not offered by this build; local is wanted")));
-    }
     let settings = settings(arguments)?;
     if arguments.print_config {
         io::stdout().write_all(settings.to_toml().as_bytes())?;

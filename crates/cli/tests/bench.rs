@@ -127,6 +127,8 @@ fn replies_never_come_before_the_rule_lets_them() {
         "replies",
         "--backend",
         "local",
+        "--slow-percent",
+        "0",
         "--groups",
         "1",
         "--publishers",
@@ -139,6 +141,42 @@ fn replies_never_come_before_the_rule_lets_them() {
         "0",
     ]);
     assert_eq!(line["result"]["messages"], 60);
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn replies_are_measured_on_a_database_behind_a_slow_network() {
+    if arioso_journal::postgres::cluster::programs().is_none() {
+        assert!(std::env::var_os("CI").is_none(), "PostgreSQL is not installed, and CI is set: it must be");
+        eprintln!("omitted: PostgreSQL is not installed");
+        return;
+    }
+    let (line, _) = bench(&[
+        "replies",
+        "--backend",
+        "postgres",
+        "--proxy",
+        "--groups",
+        "1,per-publisher",
+        "--slow-percent",
+        "10",
+        "--slow-ms",
+        "20-40",
+        "--publishers",
+        "10",
+        "--rate",
+        "100",
+        "--seconds",
+        "1",
+        "--warmup",
+        "0",
+        "--json",
+    ]);
+    assert_eq!((&line["result"]["before_rule"], &line["result"]["messages"]), (&0.into(), &200.into()));
+    for cell in line["result"]["cells"].as_array().unwrap() {
+        let run = &cell["runs"][0];
+        assert!(run["slow_writes"]["count"].as_u64() > Some(0) && run["connections"].as_u64() > Some(0), "{line}");
+    }
 }
 
 /// A data set of 3,000 messages of 3 topics, and the scenarios' counts.

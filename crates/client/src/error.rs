@@ -63,6 +63,25 @@ pub enum Error {
         /// Why.
         reason: Text,
     },
+    /// A filtered read does not come to what the directories tell.
+    #[error(
+        "sequences {first} to {last}: {messages} messages of {bytes} bytes were delivered, the directory tells of {messages_told} of \
+         {bytes_told} bytes{}", if *.messages == *.messages_told && *.bytes == *.bytes_told { ", and their sums differ" } else { "" }
+    )]
+    Incomplete {
+        /// The first sequence of the piece.
+        first: Sequence,
+        /// Its last.
+        last: Sequence,
+        /// Messages delivered.
+        messages: u64,
+        /// Bytes of their records.
+        bytes: u64,
+        /// Messages the directory tells of.
+        messages_told: u64,
+        /// Bytes it tells of.
+        bytes_told: u64,
+    },
     /// The server did what the protocol does not allow.
     #[error("the server broke the protocol: {what}")]
     Protocol {

@@ -56,6 +56,7 @@
 //!           subscribe(Subscribe) -> Result<Subscription>            async
 //!           topics(filter, after, rows_max) -> Result<Page<TopicRows>>                         async
 //!           publishers(after, rows_max), cursors(after, rows_max) -> Result<Page<…>>           async
+//!           completeness(first, last, filters) -> Result<Completeness>                         async
 //!           explain(Begin, filters) -> Result<ExplainRow>, status() -> Result<StatusRow>       async
 //!           drop_publisher(name), drop_cursor(name), set_cursor(name, next, filters)           async
 //!           welcome() -> Option<Welcome>, is_up() -> bool, close() -> Result<()>
@@ -71,6 +72,7 @@
 //! Delivery  Batch(Batch), Mark { through }, Trimmed { wanted, first }
 //! Batch     messages() of Result<Received>, through(), len(), records(), topic(id)
 //! Received  sequence(), timestamp(), topic(), payload(), event_time(), headers(), record()
+//! Completeness  add(&Batch), check() -> Result<Proven>
 //! Page      iter(), len(), is_last()
 //!
 //! Connection   new(Options, seed, now)
@@ -84,6 +86,7 @@
 //! ```
 
 mod batch;
+mod completeness;
 mod driver;
 mod error;
 mod machine;
@@ -98,6 +101,7 @@ pub use arioso_wire::{
 };
 
 pub use batch::{Batch, Headers, Messages, Received};
+pub use completeness::{Completeness, Proven};
 pub use driver::{Client, Delivery, Page, Publisher, Receipt, Route, Snapshot, Subscription};
 pub use error::{Error, Result};
 pub use machine::{Ack, Connection, Event, PublisherId, RequestId, Started, Subscribe, SubscriptionId};

@@ -16,15 +16,16 @@
 //!
 //! | | `local` | `postgres` |
 //! |---|---|---|
-//! | `submit` | kept for the next `advance` | handed to a free connection: one insert of one batch, keyed by its first sequence, holding the epoch row `FOR SHARE` |
-//! | `advance` | writes all that was submitted, one `fdatasync`: all `Durable` together. Any error is `Lost` | waits until one insert ends; a broken connection or a time-out is `Unknown`, and the insert is sent again: "already there" is `Durable` |
-//! | `Failed` | never | the statement was refused and the transaction is known to be rolled back |
-//! | `room` | the free bytes of the disk above its reserve | connections that are free |
+//! | `submit` | kept for the next `advance` | handed to a free connection: one insert of one batch, keyed by its number and its first sequence, holding the epoch row `FOR SHARE` |
+//! | `advance` | writes all that was submitted, one `fdatasync`: all `Durable` together. Any error is `Lost` | tells what became known; a broken connection or a time-out is `Unknown`, and the insert is sent again: "already there" is `Durable` |
+//! | `Failed` | never | the statement was refused for a reason that trying again does not mend, and its number is noted as a gap |
+//! | `room` | the free bytes of the disk above its reserve | the bytes that may be in flight, less those that are; full as long as the database says so |
 //! | `confirm` | nothing to do: the directory's lock is held | reads the epoch row; another epoch is `Fenced` |
 //! | `stop` | writes `epoch` with the clean mark | the same in the epoch row |
 //! | `replay` | scans segments by docs/format.md section 3.1, removes the clean mark | bumps the epoch row `FOR UPDATE` and reads the rows; the transaction stays open until the first write, which holds the void records and the number floor, is committed with it |
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use arioso_stream::Sequence;
 use bytes::Bytes;
@@ -122,6 +123,37 @@ pub struct ReplayEnd {
     pub server_epoch: u64,
 }
 
+/// What a backend calls when there is something new; from any thread, with no lock held.
+pub type Wake = Arc<dyn Fn() + Send + Sync>;
+
+/// From where on stored batches are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum From {
+    /// The batch that holds this sequence, or the first behind it.
+    Sequence(Sequence),
+    /// The batch of this number, or the first behind it.
+    Number(u64),
+}
+
+/// A batch as a journal gives it back.
+#[derive(Clone, Debug)]
+pub struct StoredBatch {
+    /// Its number.
+    pub number: u64,
+    /// Fixed part, names and runs, checksums tested; empty: nothing is stored under this number, and nothing will be.
+    pub header: Bytes,
+    /// The records.
+    pub records: Bytes,
+    /// Batches before it whose numbers are missing were written once, as far as is known: they are lost.
+    pub damage_before: Option<Damage>,
+}
+
+/// Gives batches back that lie in no files: the history of a journal that is a database. Used from any thread; blocks.
+pub trait Stored: Send + Sync {
+    /// Batches in the order of their numbers, until so many bytes are reached; none where the journal ends.
+    fn read(&self, from: From, bytes: usize) -> Result<Vec<StoredBatch>, Error>;
+}
+
 /// Makes batches durable.
 pub trait Backend: Send {
     /// Reads back what is durable: every good batch whose last sequence is at or above `from`. Called once, before the first
@@ -134,8 +166,25 @@ pub trait Backend: Send {
         true
     }
 
+    /// Whether another server may take the stream over while this one runs: then answers that depend on being the newest wait
+    /// for a commit.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// What can be taken now. A promise until the next `submit`.
     fn room(&self) -> Room;
+
+    /// Writes that may be submitted now. What waits for a slot waits where it is, and what comes meanwhile may share its write.
+    fn slots(&self) -> u32 {
+        u32::MAX
+    }
+
+    /// Called by a backend whose writes end elsewhere, whenever something became known or room came free; `advance` of such a
+    /// backend never blocks. Others need no such call.
+    fn wake_by(&mut self, wake: Wake) {
+        drop(wake);
+    }
 
     /// Takes a write in. It fits in what `room` told; the caller's mistake otherwise.
     fn submit(&mut self, write: Write);

@@ -31,7 +31,7 @@ pub enum Error {
         limit: u32,
     },
     /// `max-writes-in-flight` is not usable.
-    #[error("max-writes-in-flight is {value:?}: it must be a whole number from 1 to {limit}")]
+    #[error("max-writes-in-flight is {value:?}: it must be adaptive or a whole number from 1 to {limit}")]
     WritesInFlight {
         /// The value given.
         value: String,
@@ -78,6 +78,16 @@ pub enum Error {
     NoStream {
         /// The file that would say whose directory this is.
         file: &'static str,
+    },
+    /// The database can't be used as a journal, or can't be reached at all.
+    #[error("{doing} at {place}: {text}")]
+    Database {
+        /// What was being done.
+        doing: &'static str,
+        /// Host, port, database and schema; no password.
+        place: String,
+        /// What came back, and what would be right.
+        text: String,
     },
     /// Another server took the stream over.
     #[error("another server took the stream over: its epoch is {theirs}, this one's {ours}")]

@@ -4,12 +4,13 @@
 //! |---|---|---|
 //! | `write-reply-ordering-groups` | a whole number from 1 to the limit below, or `per-publisher` | 1 |
 //! | `max-write-reply-ordering-groups` | a whole number from 1 | 10,000 |
-//! | `max-writes-in-flight` | a whole number from 1 to 1,024 | 8 |
+//! | `max-writes-in-flight` | a whole number from 1 to 1,024, or `adaptive` | 8 |
 //!
 //! Values come as text, from wherever they were read; a number given as text is a number.
 
 use crate::error::Error;
 use crate::groups::Groups;
+use crate::limit::WritesInFlight;
 
 /// One order for all replies, unless asked for otherwise.
 pub const GROUPS_DEFAULT: &str = "1";
@@ -22,6 +23,8 @@ pub const GROUPS_LIMIT: u32 = u32::MAX - 1;
 
 /// Enough to hide a slow write among the others; each takes a connection of a database.
 pub const WRITES_IN_FLIGHT_DEFAULT: &str = "8";
+/// Where the limit follows the backend's latency.
+pub const ADAPTIVE: &str = "adaptive";
 /// Connections that a database still likes.
 pub const WRITES_IN_FLIGHT_LIMIT: u32 = 1_024;
 
@@ -46,9 +49,13 @@ pub fn groups(groups: Option<&str>, groups_max: Option<&str>) -> Result<Groups, 
 }
 
 /// The meaning of `max-writes-in-flight`; `None` is the default.
-pub fn writes_in_flight(value: Option<&str>) -> Result<u32, Error> {
+pub fn writes_in_flight(value: Option<&str>) -> Result<WritesInFlight, Error> {
     let value = value.unwrap_or(WRITES_IN_FLIGHT_DEFAULT);
+    if value.trim() == ADAPTIVE {
+        return Ok(WritesInFlight::Adaptive);
+    }
     whole_number(value, WRITES_IN_FLIGHT_LIMIT)
+        .map(WritesInFlight::Fixed)
         .ok_or_else(|| Error::WritesInFlight { value: value.to_string(), limit: WRITES_IN_FLIGHT_LIMIT })
 }
 
@@ -136,10 +143,12 @@ mod tests {
 
     #[test]
     fn writes_in_flight_are_a_number_from_one() {
-        assert_eq!(writes_in_flight(None).unwrap(), 8);
-        assert_eq!(writes_in_flight(Some("1")).unwrap(), 1);
+        assert_eq!(writes_in_flight(None).unwrap(), WritesInFlight::Fixed(8));
+        assert_eq!(writes_in_flight(Some("1")).unwrap(), WritesInFlight::Fixed(1));
+        assert_eq!(writes_in_flight(Some("adaptive")).unwrap(), WritesInFlight::Adaptive);
         let error = writes_in_flight(Some("0")).unwrap_err().to_string();
-        expect![[r#"max-writes-in-flight is "0": it must be a whole number from 1 to 1024"#]].assert_eq(&error);
+        expect![[r#"max-writes-in-flight is "0": it must be adaptive or a whole number from 1 to 1024"#]]
+            .assert_eq(&error);
         assert!(writes_in_flight(Some("1025")).is_err());
         assert!(writes_in_flight(Some("auto")).is_err());
     }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use arioso_disk::Disk;
-use arioso_journal::{Groups, Ledger, settings};
+use arioso_journal::limit::WritesInFlight;
+use arioso_journal::{Groups, Ledger, Stored, settings};
 use arioso_store::segment::SegmentTable;
 use arioso_store::voids::Voids;
 use arioso_stream::Sequence;
@@ -52,6 +53,16 @@ pub struct Found {
     pub table: SegmentTable,
     /// Void sequences.
     pub voids: Voids,
+    /// Where history lies if it lies in no segments.
+    pub rows: Option<Rows>,
+}
+
+/// History in a database.
+pub struct Rows {
+    /// Gives batches back.
+    pub source: Arc<dyn Stored>,
+    /// The last sequence that lay there at the start.
+    pub stored_to: Sequence,
 }
 
 impl Found {
@@ -69,6 +80,7 @@ impl Found {
             cursors: CursorsFound::default(),
             table: SegmentTable::new(1),
             voids: Voids::default(),
+            rows: None,
         }
     }
 }
@@ -76,6 +88,11 @@ impl Found {
 /// The reply-ordering groups as set, or what is wrong with them.
 pub fn groups(settings: &Settings) -> Result<Groups, arioso_journal::Error> {
     settings::groups(Some(&settings.write_reply_ordering_groups), Some(&settings.max_write_reply_ordering_groups))
+}
+
+/// The writes in flight as set, or what is wrong with them.
+pub fn writes_in_flight(settings: &Settings) -> Result<WritesInFlight, arioso_journal::Error> {
+    settings::writes_in_flight(Some(&settings.max_writes_in_flight))
 }
 
 /// A bus without threads: the node, and the tip's writer for its log.
@@ -97,7 +114,10 @@ pub fn assemble(
     };
     let next = found.resume.next;
     // Numbers may skip over a start: what the tip lacks ends with the last message on disk.
-    let on_disk = Sequence(found.table.last().map_or(0, |info| info.last_sequence));
+    let on_disk = match &found.rows {
+        Some(rows) => rows.stored_to,
+        None => Sequence(found.table.last().map_or(0, |info| info.last_sequence)),
+    };
     let mut order = Order::new(limits, found.resume);
     for (topic, counts) in found.topics {
         order.restore_topic(topic, counts);
@@ -129,14 +149,17 @@ pub fn assemble(
     };
     let (mut tip, shared) = TipWriter::new(config);
     tip.set_visible(Sequence(next.0 - 1).max(found.settled_to), &[], &[]);
+    let (stream, history_bytes_max) = (found.identity.stream_id, settings.history_bytes_max);
     let node = Node {
         identity: found.identity,
         settings,
         engine: Mutex::new(engine),
         work: Condvar::new(),
+        syncing: Default::default(),
         names,
         tip: shared,
-        history: History::new(disk, found.table, found.voids, next),
+        history: History::new(disk, stream, found.table, found.voids, next, history_bytes_max)
+            .with_rows(found.rows.map(|rows| rows.source)),
         hub: Mutex::new(Hub::new(hash_seed)),
         snapshots: Snapshots::default(),
         counters: Counters::default(),

@@ -51,6 +51,9 @@ pub enum BackupError {
     /// What lies in them.
     #[error(transparent)]
     Store(#[from] arioso_store::Error),
+    /// The journal has no files here.
+    #[error("the stream lies in a database: back that up with its own tools")]
+    Database,
     /// The journal ended.
     #[error("the journal is lost")]
     Lost,
@@ -61,6 +64,9 @@ pub fn back_up(node: &Node, folder: &Path) -> Result<BackedUp, BackupError> {
     let wrong = |what| BackupError::Folder { path: folder.to_path_buf(), what };
     if !folder.is_absolute() {
         return Err(wrong("an absolute path is wanted: it is the server's"));
+    }
+    if node.history.is_database() {
+        return Err(BackupError::Database);
     }
     let target = RealDisk::create(folder)?;
     if !target.list("")?.is_empty() {

@@ -1,7 +1,6 @@
 //! Drives one session on a socket (or on a pipe inside the process): reads, writes, disk reads, time, wake-ups.
 
 use std::io::{self, IoSlice};
-use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +9,11 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, Wr
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, watch};
 use tokio::task::JoinSet;
 
-use crate::backup::back_up;
 use crate::clock::Clock;
-use crate::history::{ReadRequest, Supplied};
+use crate::history::Supplied;
 use crate::node::Node;
 use crate::output::Output;
 use crate::session::{Read, Session, Ticket, Wishes};
-use crate::snapshots;
 
 /// With this much unsent nothing more is read from the socket: whoever does not take its replies is not given new ones.
 const OUTPUT_BYTES_HARD: usize = 4 << 20;
@@ -51,7 +48,7 @@ where
         }
         for Read { ticket, request } in wanted {
             let node = Arc::clone(&node);
-            reads.spawn_blocking(move || (ticket, read_for(&node, &request)));
+            reads.spawn_blocking(move || (ticket, node.read(&request)));
         }
         // Kept from turn to turn: it is the place in the queue. Whoever has no room for a slice leaves the queue.
         awaited = if slice { awaited.or_else(|| Some(slice_grant(&node))) } else { None };
@@ -93,18 +90,6 @@ type SliceGrant = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, Acqui
 /// Leave to read one slice of recovery.
 fn slice_grant(node: &Node) -> SliceGrant {
     Box::pin(Arc::clone(&node.slices).acquire_owned())
-}
-
-/// Does what a session asks of the disk.
-fn read_for(node: &Node, request: &ReadRequest) -> Result<Supplied, String> {
-    match request {
-        ReadRequest::BackUp { folder } => {
-            let backed_up = back_up(node, Path::new(&**folder));
-            backed_up.map(Supplied::BackedUp).map_err(|error| error.to_string())
-        }
-        ReadRequest::Snapshot(ask) => Ok(Supplied::Snapshot(snapshots::ask(node, ask))),
-        request => node.history.read(request),
-    }
 }
 
 /// Cancelled without loss: bytes are in the session's buffer when this completes, or nowhere.

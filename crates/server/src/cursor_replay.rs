@@ -29,6 +29,8 @@ enum Change {
 pub struct CursorReplay {
     /// With the record's sequence, or zero for what a base or footer tells.
     changes: Vec<(Sequence, Change)>,
+    table: BTreeMap<u32, CursorState>,
+    dropped: Vec<(u32, Sequence)>,
 }
 
 impl CursorReplay {
@@ -63,30 +65,33 @@ impl CursorReplay {
         self.changes.extend(change.map(|change| (sequence, change)));
     }
 
-    /// What they add up to without those that are void.
-    pub fn finish(self, voids: &Voids) -> CursorsFound {
-        let mut table: BTreeMap<u32, CursorState> = BTreeMap::new();
-        let mut dropped = Vec::new();
-        for (sequence, change) in self.changes {
+    /// It is known which of the changes so far are void.
+    pub fn apply(&mut self, voids: &Voids) {
+        for (sequence, change) in self.changes.drain(..) {
             if voids.contains(sequence.0) {
                 continue;
             }
             match change {
-                Change::Set(state) => drop(table.insert(state.id, state)),
+                Change::Set(state) => drop(self.table.insert(state.id, state)),
                 Change::Committed { cursor, holder_epoch, next, at } => {
-                    if let Some(state) = table.get_mut(&cursor) {
+                    if let Some(state) = self.table.get_mut(&cursor) {
                         (state.place.next, state.place.holder_epoch) = (next, holder_epoch);
                         (state.place.committed_at, state.changed) = (at, sequence);
                     }
                 }
                 Change::Dropped(id) => {
-                    table.remove(&id);
+                    self.table.remove(&id);
                     if sequence > Sequence::ZERO {
-                        dropped.push((id, sequence));
+                        self.dropped.push((id, sequence));
                     }
                 }
             }
         }
-        CursorsFound { live: table.into_values().collect(), dropped }
+    }
+
+    /// What they add up to without those that are void.
+    pub fn finish(mut self, voids: &Voids) -> CursorsFound {
+        self.apply(voids);
+        CursorsFound { live: self.table.into_values().collect(), dropped: self.dropped }
     }
 }

@@ -12,6 +12,9 @@
 
 mod conditions;
 mod cursors;
+mod proof;
+mod slots;
+mod voiding;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,7 +42,8 @@ pub const ENTRIES_MAX: usize = 1 << 20;
 /// chunk of 4 MiB that may wait.
 const ROOM_MARGIN_BYTES: u64 = 160 << 10;
 /// A retry of a window can alternate between stored and not stored at most this often before the rest is answered busy.
-const VERDICTS_MAX: usize = 1 << 13;
+/// Each may bring a proof with it.
+const VERDICTS_MAX: usize = 1 << 14;
 /// What an entry costs in a batch's header.
 const RUN_BYTES: u64 = 40;
 
@@ -98,6 +102,8 @@ pub struct Engine {
     /// The newest durable batch that holds records: worth telling that it is durable.
     records_synced_to: u64,
     synced_told: u64,
+    parting: slots::Parting,
+    proof: proof::Proof,
     room_bytes: u64,
     /// The largest publish that found no room since the journal was told of one.
     wanted_bytes: u64,
@@ -130,6 +136,8 @@ impl Engine {
             synced_to: start.last_batch,
             records_synced_to: start.last_batch,
             synced_told: start.last_batch,
+            parting: slots::Parting::default(),
+            proof: proof::Proof::default(),
             room_bytes: 0,
             wanted_bytes: 0,
             disk_full: false,
@@ -334,6 +342,9 @@ impl Engine {
                     topics: Some(publish.topics),
                     atomic: publish.atomic,
                 };
+                if self.parting.parts_before(self.group(publish.publisher), publish.publisher.0) {
+                    self.order.part();
+                }
                 self.order.publish(now, &order, &name_of, &mut verdicts);
                 self.watch_stored(publish, &verdicts);
                 rests_on
@@ -438,6 +449,7 @@ impl Engine {
         kind: Kind,
         on: Option<Sequence>,
     ) -> Ticket {
+        let on = self.proven(kind, on);
         self.enter(Entry {
             kind,
             publisher: publish.publisher.0,
@@ -483,6 +495,8 @@ impl Engine {
     pub fn take(&mut self, out: &mut Vec<BatchParts>) {
         let mut batches = Vec::new();
         self.order.take(&mut batches);
+        self.parting.taken();
+        self.proof.taken();
         out.extend(batches.into_iter().map(|batch| self.parts(batch)));
     }
 
@@ -552,10 +566,19 @@ impl Engine {
         }
     }
 
+    /// Writes that can be begun now: while there are any, a write holds messages of one group.
+    pub fn set_slots(&mut self, slots: u32) {
+        self.parting.set_slots(slots);
+    }
+
+    /// Whether a batch was taken whose outcome is not known.
+    pub fn has_in_flight(&self) -> bool {
+        !self.in_flight.is_empty()
+    }
+
     /// The journal can fail: messages may be taken back before they are settled.
     pub fn may_void(&mut self) {
         self.may_void = true;
-        self.order.may_void();
     }
 
     /// A batch of so many bytes found no room: the journal is to make some.
@@ -581,25 +604,6 @@ impl Engine {
     /// Whether something found no room since the journal was told of it.
     pub fn has_wanted(&self) -> bool {
         self.wanted_bytes > 0
-    }
-
-    /// Replay found messages that never were: says so in the stream before anything else.
-    pub fn void_at_start(&mut self, now: i64, ranges: &[(Sequence, Sequence)]) {
-        let (first, batch) = self.order.void(now, ranges);
-        self.enter(Entry {
-            kind: Kind::Control,
-            publisher: NO_PUBLISHER,
-            epoch: 0,
-            first_publisher_sequence: 0,
-            messages: 0,
-            first,
-            batch: BatchNumber(batch),
-            level: Level::Durable,
-            group: Group::OWN,
-            conditioned_on: None,
-            // Session 0 does not exist: the reply goes nowhere.
-            tag: 0,
-        });
     }
 
     /// Bytes that found no room since the last call, for the journal to make.

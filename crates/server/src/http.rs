@@ -119,6 +119,7 @@ pub const GAUGES: &[(&str, &str)] = &[
     ("arioso_tip_index_bytes", "Memory of the tip's index."),
     ("arioso_tip_degraded", "Chunks of the tip that are scanned because the index lacks messages of them."),
     ("arioso_pending_bytes", "Bytes that wait for the journal or are being written."),
+    ("arioso_history_held_bytes", "Memory given to subscriptions for records read from subtree stores."),
 ];
 
 fn gauges(node: &Node) -> Vec<u64> {
@@ -142,6 +143,7 @@ fn gauges(node: &Node) -> Vec<u64> {
         node.tip.index_bytes() as u64,
         tip.chunks_degraded,
         pending,
+        node.history.admission.held(),
     ]
 }
 

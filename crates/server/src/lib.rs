@@ -17,6 +17,8 @@ pub mod reader;
 
 pub mod history;
 
+pub mod rows;
+
 pub mod hub;
 
 pub mod mailbox;
@@ -37,11 +39,20 @@ pub mod http;
 
 pub mod assemble;
 
+pub mod admission;
+
+pub mod explain;
+
+pub mod splitter;
+
 pub mod threads;
 
 pub mod opening;
 
 pub mod cursor_replay;
+
+#[cfg(feature = "postgres")]
+pub mod database;
 
 pub mod serving;
 

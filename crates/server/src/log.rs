@@ -65,6 +65,9 @@ impl<B: Backend> Log<B> {
             if backend.fails() {
                 engine.may_void();
             }
+            if backend.is_shared() {
+                engine.prove_answers();
+            }
         }
         let retention = Rule::of(&node.settings);
         Log {
@@ -117,7 +120,8 @@ impl<B: Backend> Log<B> {
 
     /// The first half of a round: what waits is handed to the backend. Returns whether anything was.
     pub fn begin(&mut self, now: i64, mark: bool) -> bool {
-        {
+        // What can't be written yet is taken when it can be: more of it fits into one write then.
+        if self.backend.slots() as usize > self.held.len() {
             let mut engine = self.node.engine.lock();
             engine.take(&mut self.batches);
             if self.batches.is_empty() && self.held.is_empty() && mark && engine.wants_sync_mark() {
@@ -134,12 +138,37 @@ impl<B: Backend> Log<B> {
             self.submit(batch);
             wrote = true;
         }
+        self.tell_slots();
         wrote
+    }
+
+    /// Writes an empty batch, whether one is wanted or not: at a start it carries `reserved_to`.
+    pub fn mark(&mut self, now: i64) {
+        let batch = self.node.engine.lock().sync_mark(now);
+        self.held_bytes += batch.file_bytes();
+        self.held.push_back(batch);
+        self.begin(now, false);
+    }
+
+    /// Whether a write may be begun.
+    pub fn has_slots(&self) -> bool {
+        self.backend.slots() > 0
+    }
+
+    /// While slots are free, a write holds messages of one group: the engine parts batches by it.
+    fn tell_slots(&mut self) {
+        let slots = self.backend.slots();
+        if slots < u32::MAX {
+            self.node.engine.lock().set_slots(slots);
+        }
     }
 
     /// The next batch, if the journal takes it now.
     fn next_fitting(&mut self) -> Option<BatchParts> {
         let bytes = self.held.front()?.file_bytes();
+        if self.backend.slots() == 0 {
+            return None;
+        }
         if matches!(self.backend.room(), Room::Bytes(room) if room >= bytes) {
             self.held_bytes -= bytes;
             self.asked_bytes = 0;
@@ -173,11 +202,15 @@ impl<B: Backend> Log<B> {
     /// The second half: the backend does its work, and what became known is settled, answered and shown.
     pub fn finish(&mut self, now: i64) -> Result<(), arioso_journal::Error> {
         self.completions.clear();
-        self.backend.advance(&mut self.completions)?;
+        self.node.syncing.set(true);
+        let advanced = self.backend.advance(&mut self.completions);
+        self.node.syncing.set(false);
+        advanced?;
         if !self.completions.is_empty() {
             add(&self.node.counters.syncs, 1);
         }
         self.complete(now);
+        self.tell_slots();
         Ok(())
     }
 
@@ -220,6 +253,9 @@ impl<B: Backend> Log<B> {
             self.open.extend(engine.open_ranges().map(|range| OpenRange { first: range.first, last: range.last }));
             engine.settled_to()
         };
+        for range in &self.voided {
+            self.node.history.add_void(range.first, range.last);
+        }
         // Until their void record is durable they are open, so nobody reads past them.
         self.voided.append(&mut self.voided_ahead);
         self.voided_ahead.extend(self.voided.extract_if(.., |range| range.last > self.appended_to));
@@ -284,6 +320,9 @@ impl Log<Local> {
         let table = self.backend.table();
         let exact = self.node.history.wants_exact();
         let lag = if exact { 0 } else { TABLE_BYTES.min(self.node.settings.tip_bytes / TABLE_TIP_PART) };
+        if whole {
+            self.node.counters.spans.store(table.spans().len() as u64, Ordering::Relaxed);
+        }
         self.node.history.with_table(|seen| {
             if whole {
                 *seen = table.clone();
@@ -302,6 +341,9 @@ impl Log<Local> {
                 }
             }
         });
+        if whole {
+            self.node.history.close_retired();
+        }
         if exact && let Some(newest) = self.backend.table().last() {
             self.node.history.is_exact(Sequence(newest.last_sequence));
         }

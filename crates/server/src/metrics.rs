@@ -33,6 +33,14 @@ counters! {
     delivered = "arioso_delivered_messages_total", "counter", "Messages sent to subscriptions.";
     delivered_bytes = "arioso_delivered_bytes_total", "counter", "Bytes of records sent to subscriptions.";
     history_bytes = "arioso_history_read_bytes_total", "counter", "Bytes read from disk for subscriptions.";
+    history_touched = "arioso_history_touched_bytes_total", "counter", "Bytes looked at on disk for subscriptions: decompressed blocks of stores, directories and indexes, pieces of segments.";
+    history_useful = "arioso_history_useful_bytes_total", "counter", "Bytes of records among them that were selected; touched over useful is the read amplification.";
+    disk_readers = "arioso_disk_readers_total", "counter", "Subscriptions that ended and had read from disk.";
+    disk_readers_above_2 = "arioso_disk_readers_above_2_total", "counter", "Those of them whose read amplification was above 2.";
+    disk_readers_above_10 = "arioso_disk_readers_above_10_total", "counter", "Those of them whose read amplification was above 10.";
+    spans = "arioso_spans", "gauge", "Spans of subtree stores.";
+    split_spans = "arioso_split_spans_total", "counter", "Spans of segments that were split into subtree stores.";
+    split_bytes = "arioso_split_bytes_total", "counter", "Bytes that splitting read and wrote.";
     falls = "arioso_subscription_falls_total", "counter", "Times a subscription fell from the tip to the disk.";
     climbs = "arioso_subscription_climbs_total", "counter", "Times a subscription climbed from the disk to the tip.";
     connections = "arioso_connections", "gauge", "Connections now.";

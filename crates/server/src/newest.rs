@@ -4,7 +4,7 @@
 //!   topic table ──▶ last sequences at or below `end`, ascending ──▶ read in their order, in few passes ──▶ live behind `end`
 //! ```
 //!
-//! A topic whose newest message is not settled yet is not among them: that one is delivered when it is, behind `end`.
+//! Newest is what is settled at or below `end`; a newer one that is on its way is delivered when it is settled, behind `end`.
 
 use arioso_stream::Sequence;
 use arioso_stream::filter::FilterSet;

@@ -24,6 +24,7 @@ use crate::mailbox::Mailbox;
 use crate::metrics::Counters;
 use crate::settings::Settings;
 use crate::snapshots::Snapshots;
+use crate::splitter::SyncGate;
 
 /// Who this stream is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +47,8 @@ pub struct Node {
     pub engine: Mutex<Engine>,
     /// Told when something waits for the log.
     pub work: Condvar,
+    /// Whether the journal is syncing: the splitter lets it go first.
+    pub syncing: SyncGate,
     /// Topics.
     pub names: Arc<RwLock<Names>>,
     /// The recent stream.

@@ -19,12 +19,12 @@ use crate::cursor_replay::CursorReplay;
 use crate::log::Log;
 use crate::node::{Identity, Node};
 use crate::refill::Refill;
-use crate::retention::{checkpoint_segments, free_segments};
+use crate::retention::{checkpoint_segments, free_segments, split_segments};
 use crate::settings::Settings;
 use crate::snapshots;
 
 /// How far the last kept timestamp may be ahead of the clock.
-const CLOCK_AHEAD_NS: i64 = 60_000_000_000;
+pub(crate) const CLOCK_AHEAD_NS: i64 = 60_000_000_000;
 
 /// Why a bus can't be opened.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +37,9 @@ pub enum OpenError {
         /// What is wrong.
         source: Box<arioso_journal::Error>,
     },
+    /// A journal that is a database.
+    #[error(transparent)]
+    Database(Box<arioso_journal::Error>),
     /// A setting.
     #[error(transparent)]
     Setting(#[from] Box<crate::settings::SettingError>),
@@ -151,8 +154,10 @@ pub fn open(settings: Settings, disk: Arc<dyn Disk>, chance: Chance) -> Result<O
         new_stream: Some(NewStream { id: chance.stream_id, name: settings.stream_name.clone(), now: chance.now }),
         segment_bytes: settings.segment_bytes,
         free_files_max: free_segments(&settings),
-        checkpoint_segments: checkpoint_segments(&settings, LocalOptions::default().checkpoint_segments),
+        checkpoint_segments: checkpoint_segments(&settings),
         window_messages: settings.remembered_messages(),
+        split_segments: split_segments(&settings),
+        stores_max: u32::try_from(settings.stores_per_span).unwrap_or(u32::MAX),
         ..LocalOptions::default()
     };
     let data = settings.data.clone();
@@ -188,6 +193,7 @@ pub fn open(settings: Settings, disk: Arc<dyn Disk>, chance: Chance) -> Result<O
         cursors: std::mem::take(&mut replaying.cursors).finish(&recovered.voids),
         table: local.table().clone(),
         voids: recovered.voids.clone(),
+        rows: None,
     };
     // What the tip must leave room for is what is published meanwhile.
     let budget = settings.tip_bytes / 4 * 3;

@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use crate::admission::Waiter;
 use crate::history::{HistoryCursor, HistoryStep, ReadRequest, Supplied};
 use crate::metrics::add;
 use crate::node::Node;
@@ -29,6 +30,8 @@ pub enum Step {
     },
     /// Bytes from disk are needed first.
     Need(ReadRequest),
+    /// Memory is needed first; the waiter is woken when there is some.
+    Crowded,
     /// The position is behind what is kept.
     Trimmed {
         /// The first message wanted.
@@ -52,31 +55,52 @@ enum Mode {
 pub struct Reader {
     mode: Mode,
     filters: Arc<[Box<str>]>,
+    waiter: Waiter,
+    /// Bytes looked at on disk.
+    touched_bytes: u64,
+    /// Bytes of records selected among them.
+    useful_bytes: u64,
 }
 
 impl Reader {
     /// Begins at the first message at or above `next`.
-    pub fn new(node: &Node, next: Sequence, filters: Arc<[Box<str>]>) -> Reader {
+    pub fn new(node: &Node, next: Sequence, filters: Arc<[Box<str>]>, waiter: Waiter) -> Reader {
         let in_tip = next >= node.tip.first_sequence();
         let mode = if in_tip {
             Mode::Tip(Box::new(TipCursor::new(Arc::clone(&node.tip), next)))
         } else {
             Mode::History(Box::new(HistoryCursor::new(next, Arc::clone(&filters))))
         };
-        Reader { mode, filters }
+        Reader { mode, filters, waiter, touched_bytes: 0, useful_bytes: 0 }
     }
 
     /// Bytes that were needed.
-    pub fn supply(&mut self, read: Result<Supplied, String>) {
+    pub fn supply(&mut self, node: &Node, read: Result<Supplied, String>) {
         match &mut self.mode {
-            Mode::History(cursor) => cursor.supply(read),
+            Mode::History(cursor) => self.touched_bytes += cursor.supply(node, read),
             Mode::Tip(_) => panic!("the tip asks for no bytes"),
         }
     }
 
     /// Where it would go on from, elsewhere.
     pub fn seek(&mut self, node: &Node, next: Sequence) {
-        *self = Reader::new(node, next, Arc::clone(&self.filters));
+        let (touched_bytes, useful_bytes) = self.read_from_disk();
+        let new = Reader::new(node, next, Arc::clone(&self.filters), self.waiter.clone());
+        *self = Reader { touched_bytes, useful_bytes, ..new };
+    }
+
+    /// Bytes looked at on disk, and bytes of records that were selected among them.
+    pub fn read_from_disk(&self) -> (u64, u64) {
+        (self.touched_bytes, self.useful_bytes)
+    }
+
+    /// Gives memory back that others wait for; not while a read is under way.
+    pub fn make_way(&mut self, node: &Node) {
+        if let Mode::History(cursor) = &mut self.mode
+            && cursor.is_in_the_way(node)
+        {
+            cursor.let_go();
+        }
     }
 
     /// Nothing is wanted before `next`, which lies ahead: goes there at once where that is cheaper than passing what lies between.
@@ -114,11 +138,13 @@ impl Reader {
                         self.mode = Mode::Tip(Box::new(TipCursor::new(Arc::clone(&node.tip), next)));
                         continue;
                     }
-                    match cursor.step(node, selector, out) {
+                    match cursor.step(node, selector, out, &self.waiter) {
                         HistoryStep::Read { through, passed_bytes } => {
+                            self.useful_bytes += out.iter().map(|slice| slice.bytes.len() as u64).sum::<u64>();
                             return Step::Read { through, passed_bytes, at_end: false };
                         }
                         HistoryStep::Need(request) => return Step::Need(request),
+                        HistoryStep::Crowded => return Step::Crowded,
                         HistoryStep::End => {
                             // History ends where the tip begins, or the tip has moved on meanwhile. After an unclean stop
                             // numbers were passed over before this start: nothing lies there.

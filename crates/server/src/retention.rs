@@ -14,8 +14,10 @@ use crate::settings::Settings;
 
 /// The smallest budget in segments: those that two checkpoints are apart, the one that is written, the one behind it, and room.
 pub const BUDGET_SEGMENTS_MIN: u64 = 8;
-/// Segments that a budget must have room for beside those between checkpoints.
+/// Segments that a budget must have room for beside those between checkpoints and those that are split.
 const BUDGET_SEGMENTS_FIXED: u64 = 5;
+/// The smallest budget in segments under which history is split.
+const SPLIT_BUDGET_SEGMENTS_MIN: u64 = 64;
 /// Age is looked at this often (ns) when nothing happens.
 pub const LOOK_EVERY_NS: i64 = 30_000_000_000;
 
@@ -74,12 +76,24 @@ impl Rule {
 
 /// Sealed segments between two checkpoints: more often than by default if that many would not fit the budget twice, since a
 /// segment goes only when the older of two checkpoints covers it.
-pub fn checkpoint_segments(settings: &Settings, default: u64) -> u64 {
+pub fn checkpoint_segments(settings: &Settings) -> u64 {
     if settings.retention_bytes == 0 {
-        return default;
+        return settings.checkpoint_segments;
     }
     let segments = settings.retention_bytes / settings.segment_bytes;
-    (segments.saturating_sub(BUDGET_SEGMENTS_FIXED) / 2).clamp(1, default)
+    let fixed = BUDGET_SEGMENTS_FIXED + split_segments(settings);
+    (segments.saturating_sub(fixed) / 2).clamp(1, settings.checkpoint_segments)
+}
+
+/// Segments split together, 0: none. While they are split they lie on the disk twice: at most an eighth of a budget, and none
+/// of a small one.
+pub fn split_segments(settings: &Settings) -> u64 {
+    match settings.retention_bytes {
+        _ if !settings.split => 0,
+        0 => settings.split_segments,
+        bytes if bytes / settings.segment_bytes < SPLIT_BUDGET_SEGMENTS_MIN => 0,
+        bytes => (bytes / settings.segment_bytes / 8).clamp(1, settings.split_segments),
+    }
 }
 
 /// Segments kept to be written again: they count in a budget, of which they take an eighth at most.
@@ -99,12 +113,17 @@ pub fn retain(rule: &Rule, now: i64, journal: &mut Local) -> bool {
     // The last segment is being written.
     let table = journal.table();
     let count = table.iter().len().saturating_sub(1);
-    let piece = |info: &arioso_store::segment::SegmentInfo| Piece {
+    let spans = journal.spans().map(|(info, bytes)| Piece {
+        last: Sequence(info.last_sequence),
+        newest: info.last_timestamp,
+        bytes,
+    });
+    let segments = table.iter().take(count).map(|info| Piece {
         last: Sequence(info.last_sequence),
         newest: info.last_timestamp,
         bytes: info.file_bytes,
-    };
-    let pieces: Vec<Piece> = table.iter().take(count).map(piece).collect();
+    });
+    let pieces: Vec<Piece> = spans.chain(segments).collect();
     let others = journal.other_bytes() + table.last().map_or(0, |info| info.file_bytes);
     let Some(cut) = rule.cut(now, &pieces, others) else { return false };
     journal.retire_below(cut.0);
@@ -136,7 +155,9 @@ mod tests {
     #[test]
     fn checkpoints_are_written_as_often_as_the_budget_needs() {
         let with = |segments: u64| Settings { retention_bytes: segments * (64 << 20), ..Settings::default() };
-        assert_eq!([8, 9, 12, 16, 100].map(|segments| checkpoint_segments(&with(segments), 8)), [1, 2, 3, 5, 8]);
-        assert_eq!(checkpoint_segments(&Settings::default(), 8), 8);
+        assert_eq!([8, 9, 12, 16, 100].map(|segments| checkpoint_segments(&with(segments))), [1, 2, 3, 5, 8]);
+        assert_eq!([8, 64, 1_000].map(|segments| split_segments(&with(segments))), [0, 8, 16]);
+        assert_eq!((checkpoint_segments(&Settings::default()), split_segments(&Settings::default())), (8, 16));
+        assert_eq!(split_segments(&Settings { split: false, ..with(64) }), 0);
     }
 }

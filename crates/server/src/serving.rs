@@ -30,13 +30,30 @@ const BACKLOG: i32 = 1_024;
 /// How long connections may take to end when the server stops.
 const STOP_WAIT: Duration = Duration::from_secs(10);
 
+/// The threads of a bus, by its journal.
+enum Running {
+    Local(Threads),
+    #[cfg(feature = "postgres")]
+    Postgres(crate::database::Thread),
+}
+
+impl Running {
+    fn stop(self) -> Result<(), arioso_journal::Error> {
+        match self {
+            Running::Local(threads) => threads.stop(),
+            #[cfg(feature = "postgres")]
+            Running::Postgres(thread) => thread.stop(),
+        }
+    }
+}
+
 /// A bus whose threads run.
 pub struct Bus {
     /// What its parts share.
     pub node: Arc<Node>,
     /// What the start found.
     pub recovered: Recovered,
-    threads: Threads,
+    threads: Running,
     clock: Clock,
     stop: watch::Sender<bool>,
     lost: watch::Receiver<bool>,
@@ -51,12 +68,23 @@ impl Bus {
 
     /// Opens a data directory behind a disk.
     pub fn open_on(settings: Settings, disk: Arc<dyn Disk>) -> Result<Bus, OpenError> {
-        let opened = opening::open(settings, disk, chance())?;
         let (lost_in, lost) = watch::channel(false);
-        let threads =
-            Threads::start(opened.log, opened.refill, Arc::clone(&opened.node), lost_in).map_err(OpenError::Thread)?;
+        #[cfg(feature = "postgres")]
+        if settings.journal != crate::settings::LOCAL {
+            let opened = crate::database::open(settings, disk, chance())?;
+            let thread = crate::database::Thread::start(opened.log, Arc::clone(&opened.node), lost_in);
+            let threads = Running::Postgres(thread.map_err(OpenError::Thread)?);
+            return Ok(Bus::new(opened.node, opened.recovered, threads, lost));
+        }
+        let opened = opening::open(settings, disk, chance())?;
+        let threads = Threads::start(opened.log, opened.refill, Arc::clone(&opened.node), lost_in);
+        let threads = Running::Local(threads.map_err(OpenError::Thread)?);
+        Ok(Bus::new(opened.node, opened.recovered, threads, lost))
+    }
+
+    fn new(node: Arc<Node>, recovered: Recovered, threads: Running, lost: watch::Receiver<bool>) -> Bus {
         let (stop, _) = watch::channel(false);
-        Ok(Bus { node: opened.node, recovered: opened.recovered, threads, clock: Clock::new(), stop, lost })
+        Bus { node, recovered, threads, clock: Clock::new(), stop, lost }
     }
 
     /// Serves one session over a pipe or a socket until it ends or the bus stops.

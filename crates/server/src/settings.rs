@@ -5,6 +5,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use arioso_store::stores::STORES_MAX;
+
 use crate::retention::BUDGET_SEGMENTS_MIN;
 
 /// A server's settings, resolved: nothing is optional past this point.
@@ -12,6 +14,20 @@ use crate::retention::BUDGET_SEGMENTS_MIN;
 pub struct Settings {
     /// Data directory.
     pub data: PathBuf,
+    /// What makes messages durable: `local`, or the address of a database.
+    pub journal: String,
+    /// The schema of the database.
+    pub postgres_schema: String,
+    /// Connections that batches are written over.
+    pub postgres_connections: u64,
+    /// How long a connection may take to come about, in milliseconds.
+    pub postgres_connect_timeout: Millis,
+    /// Authorities that vouch for the database; empty: none are asked.
+    pub postgres_ca: String,
+    /// How long a write to the database may take before it is tried again.
+    pub write_timeout: Millis,
+    /// Writes in flight, as text.
+    pub max_writes_in_flight: String,
     /// Name of the stream, given when the directory is made.
     pub stream_name: String,
     /// Address of the bus.
@@ -26,10 +42,22 @@ pub struct Settings {
     pub tip_bytes: u64,
     /// Memory for the tip's index.
     pub index_bytes_max: u64,
+    /// Memory for what is read from subtree stores.
+    pub history_bytes_max: u64,
     /// Size of a journal segment.
     pub segment_bytes: u64,
     /// Segments kept to be written again.
     pub free_segments_max: u64,
+    /// Sealed segments between two checkpoints.
+    pub checkpoint_segments: u64,
+    /// Whether history is split into subtree stores.
+    pub split: bool,
+    /// Segments of one span.
+    pub split_segments: u64,
+    /// Stores of one span.
+    pub stores_per_span: u64,
+    /// Bytes a second that splitting reads and writes.
+    pub split_bytes_per_second: u64,
     /// Messages older than this are let go, seconds; 0: never.
     pub retention_age_s: u64,
     /// Bytes that all files of the stream may have together; 0: no limit.
@@ -60,6 +88,26 @@ pub struct Settings {
     pub write_reply_ordering_groups: String,
     /// Ceiling of the number of groups, as text.
     pub max_write_reply_ordering_groups: String,
+}
+
+/// The journal in segments of the data directory.
+pub const LOCAL: &str = "local";
+
+/// Milliseconds, written with a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Millis(pub u64);
+
+impl Millis {
+    /// As the standard library has it.
+    pub fn duration(self) -> std::time::Duration {
+        std::time::Duration::from_millis(self.0)
+    }
+}
+
+impl fmt::Display for Millis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_multiple_of(1_000) { write!(f, "{}s", self.0 / 1_000) } else { write!(f, "{}ms", self.0) }
+    }
 }
 
 /// A refused setting: what, where, the value, what would be right.
@@ -122,6 +170,13 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             data: PathBuf::from("arioso-data"),
+            journal: LOCAL.into(),
+            postgres_schema: "arioso".into(),
+            postgres_connections: 20,
+            postgres_connect_timeout: Millis(5_000),
+            postgres_ca: String::new(),
+            write_timeout: Millis(10_000),
+            max_writes_in_flight: "8".into(),
             stream_name: "main".into(),
             listen: SocketAddr::from(([127, 0, 0, 1], 7420)),
             http: SocketAddr::from(([127, 0, 0, 1], 7421)),
@@ -129,8 +184,14 @@ impl Default for Settings {
             accept_clock: false,
             tip_bytes: 256 << 20,
             index_bytes_max: 64 << 20,
+            history_bytes_max: 256 << 20,
             segment_bytes: 64 << 20,
             free_segments_max: 4,
+            checkpoint_segments: 8,
+            split: true,
+            split_segments: 16,
+            stores_per_span: 64,
+            split_bytes_per_second: 64 << 20,
             retention_age_s: 0,
             retention_bytes: 0,
             payload_bytes_max: 16 << 20,
@@ -184,6 +245,46 @@ fn duration(text: &str, low: u64, high: u64) -> Result<u64, String> {
     count.checked_mul(unit).filter(|n| (low..=high).contains(n)).ok_or_else(wants)
 }
 
+fn millis(text: &str, low: u64, high: u64) -> Result<Millis, String> {
+    let wants = || format!("a time from {} to {} is wanted, such as 500ms or 10s", Millis(low), Millis(high));
+    let parse = |digits: &str, unit: u64| digits.trim().parse::<u64>().ok().and_then(|count| count.checked_mul(unit));
+    let given = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(digits), _) => parse(digits, 1),
+        (None, Some(digits)) => parse(digits, 1_000),
+        (None, None) => None,
+    };
+    given.filter(|ms| (low..=high).contains(ms)).map(Millis).ok_or_else(wants)
+}
+
+fn journal(text: &str) -> Result<String, String> {
+    let is_postgres = text.starts_with("postgres://") || text.starts_with("postgresql://");
+    if is_postgres && !cfg!(feature = "postgres") {
+        return Err("this build has no journal postgres; local is wanted".into());
+    }
+    if text == LOCAL || is_postgres {
+        Ok(text.into())
+    } else {
+        Err("local or postgres://user:password@host:port/database is wanted".into())
+    }
+}
+
+fn schema(text: &str) -> Result<String, String> {
+    let good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    if (1..=63).contains(&text.len()) && text.bytes().all(good) {
+        Ok(text.into())
+    } else {
+        Err("1 to 63 of a-z, 0-9 and _ are wanted".into())
+    }
+}
+
+fn authorities(text: &str) -> Result<String, String> {
+    if text.is_empty() || std::path::Path::new(text).is_file() {
+        Ok(text.into())
+    } else {
+        Err("a PEM file that exists is wanted, or nothing".into())
+    }
+}
+
 fn switch(text: &str) -> Result<bool, String> {
     match text {
         "true" | "1" | "" => Ok(true),
@@ -229,6 +330,55 @@ pub const SETTINGS: &[Setting] = &[
         },
         get: |settings| settings.data.display().to_string(),
     },
+    row!(
+        "journal",
+        "local|postgres://…",
+        journal,
+        journal,
+        "What makes messages durable: local, the segments in the data directory, or the address of a PostgreSQL database."
+    ),
+    row!(
+        "postgres-schema",
+        "NAME",
+        postgres_schema,
+        schema,
+        "Schema of the database that holds the stream; made if missing."
+    ),
+    row!(
+        "postgres-connections",
+        "N",
+        postgres_connections,
+        |text| number(text, 1, 1_024),
+        "Connections that batches are written over at most; up to 4 more read history."
+    ),
+    row!(
+        "postgres-connect-timeout",
+        "TIME",
+        postgres_connect_timeout,
+        |text| millis(text, 100, 600_000),
+        "How long a connection to the database may take to come about."
+    ),
+    row!(
+        "postgres-ca",
+        "FILE",
+        postgres_ca,
+        authorities,
+        "PEM file with the authorities that vouch for the database; with it connections are encrypted and the server's name is verified."
+    ),
+    row!(
+        "write-timeout",
+        "TIME",
+        write_timeout,
+        |text| millis(text, 100, 600_000),
+        "How long a statement, an idle transaction or silence on a connection of the database is borne before the write is tried again."
+    ),
+    row!(
+        "max-writes-in-flight",
+        "N|adaptive",
+        max_writes_in_flight,
+        |text: &str| Ok::<_, String>(text.to_string()),
+        "Writes that a journal with concurrent writes may have in flight, never more than its connections; adaptive follows its latency."
+    ),
     row!(
         "stream-name",
         "NAME",
@@ -282,6 +432,13 @@ pub const SETTINGS: &[Setting] = &[
         "Ceiling of the tip's index; beyond it topics are found by scanning, told by the metric arioso_tip_degraded."
     ),
     row!(
+        "history-bytes-max",
+        "BYTES",
+        history_bytes_max,
+        |text| bytes(text, MIB, 64 << 30),
+        "Memory for records read from subtree stores; recoveries that need more wait for one another. One that reads everything takes up to 128 MiB."
+    ),
+    row!(
         "segment-bytes",
         "BYTES",
         segment_bytes,
@@ -294,6 +451,41 @@ pub const SETTINGS: &[Setting] = &[
         free_segments_max,
         |text| number(text, 0, 1024),
         "Retired segments kept to be written again, which makes syncs cheaper."
+    ),
+    row!(
+        "checkpoint-segments",
+        "N",
+        checkpoint_segments,
+        |text| number(text, 1, 1024),
+        "Sealed segments between two checkpoints; a start reads what came behind the newest."
+    ),
+    row!(
+        "split",
+        "true|false",
+        split,
+        switch,
+        "Split history into subtree stores in the background, so that reading a slice of it costs what the slice weighs."
+    ),
+    row!(
+        "split-segments",
+        "N",
+        split_segments,
+        |text| number(text, 1, 1024),
+        "Segments that are split together into one span of stores; the newest, and what two checkpoints do not cover yet, stay whole."
+    ),
+    row!(
+        "stores-per-span",
+        "N",
+        stores_per_span,
+        |text| number(text, 1, STORES_MAX.into()),
+        "Subtree stores of a span at most."
+    ),
+    row!(
+        "split-bytes-per-second",
+        "BYTES",
+        split_bytes_per_second,
+        |text| bytes(text, MIB, 64 << 30),
+        "How fast splitting may read and write; it lets every sync of the journal go first."
     ),
     row!(
         "retention-age",
@@ -414,6 +606,18 @@ impl Settings {
                 });
             }
         }
+        if self.journal != LOCAL {
+            for (name, value) in [("retention-age", self.retention_age_s), ("retention-bytes", self.retention_bytes)] {
+                if value > 0 {
+                    return Err(SettingError {
+                        origin: "settings".into(),
+                        name: name.into(),
+                        value: value.to_string(),
+                        wants: "0 where the journal is a database: its rows stay until they are deleted by hand".into(),
+                    });
+                }
+            }
+        }
         let budget_min = self.segment_bytes.saturating_mul(BUDGET_SEGMENTS_MIN);
         if self.retention_bytes > 0 && self.retention_bytes < budget_min {
             return Err(SettingError {
@@ -448,6 +652,15 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_journal_does_not_do_is_refused_at_start() {
+        let local = Settings { retention_age_s: 1, ..Settings::default() };
+        local.check().unwrap();
+        let database = Settings { journal: "postgres://localhost/x".into(), ..local };
+        let told = database.check().unwrap_err().to_string();
+        assert!(told.contains("retention-age") && told.contains("by hand"), "{told}");
+    }
 
     #[test]
     fn every_setting_takes_its_own_text_back() {

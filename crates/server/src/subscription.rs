@@ -19,8 +19,10 @@ use arioso_stream::tip::Slice;
 use arioso_wire::{Code, Frame, Safe, Trimmed};
 use bytes::Bytes;
 
+use crate::admission::Waiter;
 use crate::history::{ReadRequest, Supplied};
 use crate::hub::Bell;
+use crate::mailbox::Mailbox;
 use crate::metrics::add;
 use crate::newest::Newest;
 use crate::node::Node;
@@ -48,6 +50,8 @@ pub enum Turn {
     NoCredit,
     /// It waits for bytes from disk.
     Reads(ReadRequest),
+    /// It waits for memory, and is woken when there is some.
+    Crowded,
     /// It waits for the client to say where to go on.
     Trimmed,
     /// It is over.
@@ -65,6 +69,8 @@ pub struct Subscription {
     reader: Reader,
     /// It has reached the end and follows what is committed; otherwise it recovers.
     live: bool,
+    /// When it gives memory back if others wait for it.
+    way_due: i64,
     /// Bytes that may be sent; below zero a record was longer than the credit, and that much is owed.
     credit: i64,
     /// It ends behind this.
@@ -107,6 +113,8 @@ pub struct Begins {
     pub credit: u64,
     /// The filters.
     pub filters: Arc<[Box<str>]>,
+    /// Its session.
+    pub mailbox: Arc<Mailbox>,
 }
 
 impl Subscription {
@@ -126,7 +134,8 @@ impl Subscription {
             id,
             bell,
             selection,
-            reader: Reader::new(node, begins.first, begins.filters),
+            reader: Reader::new(node, begins.first, begins.filters, Waiter { mailbox: begins.mailbox, channel }),
+            way_due: now + MARK_NS,
             credit: i64::try_from(begins.credit).unwrap_or(i64::MAX),
             until: begins.until,
             not_before: begins.not_before,
@@ -172,8 +181,8 @@ impl Subscription {
     }
 
     /// Bytes that the turn [`Turn::Reads`] asked for.
-    pub fn supply(&mut self, read: Result<Supplied, String>) {
-        self.reader.supply(read);
+    pub fn supply(&mut self, node: &Node, read: Result<Supplied, String>) {
+        self.reader.supply(node, read);
     }
 
     /// Whether it has reached the end and follows what is committed.
@@ -199,6 +208,26 @@ impl Subscription {
     /// Whether something was passed that no mark told of.
     pub fn owes_mark(&self) -> bool {
         self.through > self.told
+    }
+
+    /// Gives memory back that others wait for, if it had it for a while. Not while a read is under way.
+    pub fn make_way(&mut self, now: i64, node: &Node) {
+        if now >= self.way_due && !self.busy {
+            self.way_due = now + MARK_NS;
+            self.reader.make_way(node);
+        }
+    }
+
+    /// It is over: its read amplification goes to the counts.
+    pub fn count_end(&self, node: &Node) {
+        let (touched, useful) = self.reader.read_from_disk();
+        if touched == 0 {
+            return;
+        }
+        tracing::debug!(channel = self.channel, touched, useful, "a subscription that read from disk ended");
+        add(&node.counters.disk_readers, 1);
+        add(&node.counters.disk_readers_above_2, u64::from(touched > useful.saturating_mul(2)));
+        add(&node.counters.disk_readers_above_10, u64::from(touched > useful.saturating_mul(10)));
     }
 
     /// When the next mark is due if one is owed.
@@ -240,6 +269,7 @@ impl Subscription {
             return Turn::NoCredit;
         }
         self.bell.disarm();
+        self.make_way(now, node);
         let turn = self.read(now, node, out, announce);
         self.live = turn == Turn::Waits;
         if turn != Turn::Waits {
@@ -275,6 +305,7 @@ impl Subscription {
                     (through, passed_bytes)
                 }
                 Step::Need(request) => return Turn::Reads(request),
+                Step::Crowded => return Turn::Crowded,
                 Step::Trimmed { wanted, first } => {
                     out.push(self.channel, &Frame::Trimmed(Trimmed { wanted, first }));
                     return Turn::Trimmed;

@@ -1,5 +1,5 @@
 //! The threads of a bus: one for the log, one for the work behind the writer's back (the next segment, footers,
-//! checkpoints). The only places where a bus waits.
+//! checkpoints), one that splits history into stores. The only places where a bus waits.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,14 +11,17 @@ use std::time::Duration;
 
 use arioso_journal::local::{Job, JobDone, Local, Notice};
 use arioso_journal::{Error, Room};
+use arioso_store::stores::{SpanInfo, Split};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::clock::{Clock, wall};
 use crate::log::Log;
+use crate::metrics::add;
 use crate::node::Node;
 use crate::refill::{Refill, RefillJob, Refilled};
 use crate::retention::LOOK_EVERY_NS;
+use crate::splitter;
 
 /// How long after the last batch an empty one carries `synced_to` forward; half of what docs/format.md allows.
 const MARK_AFTER: Duration = Duration::from_millis(50);
@@ -50,6 +53,13 @@ enum Task {
 enum Finished {
     Journal(JobDone),
     Refill(Refilled),
+    Split(Result<SpanInfo, arioso_store::Error>),
+}
+
+/// Where tasks are handed out.
+struct Hands {
+    tasks: SyncSender<Task>,
+    splits: SyncSender<Split>,
 }
 
 /// The threads of a bus with the journal `local`.
@@ -58,6 +68,7 @@ pub struct Threads {
     desk: Arc<Desk>,
     log: JoinHandle<Result<Log<Local>, Error>>,
     jobs: JoinHandle<()>,
+    splitter: JoinHandle<()>,
 }
 
 impl Threads {
@@ -67,6 +78,12 @@ impl Threads {
         let (hand, take) = sync_channel(JOBS_MAX + 1);
         let (own, shared) = (Arc::clone(&node), Arc::clone(&desk));
         let jobs = std::thread::Builder::new().name("arioso-jobs".into()).spawn(move || work(&take, &own, &shared))?;
+        let (give, split) = sync_channel(1);
+        let (own, shared) = (Arc::clone(&node), Arc::clone(&desk));
+        let splitter = std::thread::Builder::new().name("arioso-split".into()).spawn(move || {
+            splitter::work(&split, &own, &shared.stop, &|result| finish(Finished::Split(result), &own, &shared));
+        })?;
+        let hand = Hands { tasks: hand, splits: give };
         let (own, shared) = (Arc::clone(&node), Arc::clone(&desk));
         let log = std::thread::Builder::new().name("arioso-log".into()).spawn(move || {
             let ended = run(log, refill, &own, &shared, &hand);
@@ -78,7 +95,7 @@ impl Threads {
             }
             ended
         })?;
-        Ok(Threads { node, desk, log, jobs })
+        Ok(Threads { node, desk, log, jobs, splitter })
     }
 
     /// Makes durable what waits, writes the mark of a clean stop, ends.
@@ -88,8 +105,10 @@ impl Threads {
             self.desk.stop.store(true, Ordering::Release);
         }
         self.node.work.notify_all();
+        self.splitter.thread().unpark();
         let ended = self.log.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         self.jobs.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        self.splitter.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         // Nobody tells readers of the table any more.
         self.node.history.lose();
         let log = ended?;
@@ -108,22 +127,21 @@ fn work(take: &Receiver<Task>, node: &Node, desk: &Desk) {
             Task::Journal(job) => Finished::Journal(job.run()),
             Task::Refill(job) => Finished::Refill(job.run()),
         };
-        desk.done.lock().push_back(done);
-        {
-            let _engine = node.engine.lock();
-            desk.news.store(true, Ordering::Release);
-        }
-        node.work.notify_all();
+        finish(done, node, desk);
     }
 }
 
-fn run(
-    mut log: Log<Local>,
-    mut refill: Refill,
-    node: &Node,
-    desk: &Desk,
-    hand: &SyncSender<Task>,
-) -> Result<Log<Local>, Error> {
+/// Tells the log of a result.
+fn finish(done: Finished, node: &Node, desk: &Desk) {
+    desk.done.lock().push_back(done);
+    {
+        let _engine = node.engine.lock();
+        desk.news.store(true, Ordering::Release);
+    }
+    node.work.notify_all();
+}
+
+fn run(mut log: Log<Local>, mut refill: Refill, node: &Node, desk: &Desk, hand: &Hands) -> Result<Log<Local>, Error> {
     let mut out = Out::default();
     let clock = Clock::new();
     let mut tried_at = 0;
@@ -194,7 +212,7 @@ struct Out {
 }
 
 /// Takes results in, hands tasks out, and tells the engine how much room there is.
-fn attend(log: &mut Log<Local>, refill: &mut Refill, node: &Node, desk: &Desk, hand: &SyncSender<Task>, out: &mut Out) {
+fn attend(log: &mut Log<Local>, refill: &mut Refill, node: &Node, desk: &Desk, hand: &Hands, out: &mut Out) {
     let wanted = node.engine.lock().take_wanted();
     // How much there is of it is told below.
     let full = wanted.is_some_and(|bytes| {
@@ -207,10 +225,21 @@ fn attend(log: &mut Log<Local>, refill: &mut Refill, node: &Node, desk: &Desk, h
             Finished::Journal(done) => {
                 out.journal -= 1;
                 if let Some(notice) = log.backend().done(done) {
+                    if matches!(notice, Notice::Split { .. }) {
+                        add(&node.counters.split_spans, 1);
+                    }
                     tell(&notice);
                 }
                 log.publish_table(true);
                 log.retain(wall());
+            }
+            Finished::Split(result) => {
+                // A stop abandons it: that is no failure.
+                if !(result.is_err() && desk.stop.load(Ordering::Acquire))
+                    && let Some(notice) = log.backend().split_done(result)
+                {
+                    tell(&notice);
+                }
             }
             Finished::Refill(refilled) => {
                 out.refilling = false;
@@ -218,7 +247,7 @@ fn attend(log: &mut Log<Local>, refill: &mut Refill, node: &Node, desk: &Desk, h
             }
         }
     }
-    let give = |task| assert!(hand.send(task).is_ok(), "the jobs' thread ends after the log's");
+    let give = |task| assert!(hand.tasks.send(task).is_ok(), "the jobs' thread ends after the log's");
     while out.journal < JOBS_MAX
         && let Some(job) = log.next_job()
     {
@@ -230,6 +259,11 @@ fn attend(log: &mut Log<Local>, refill: &mut Refill, node: &Node, desk: &Desk, h
     {
         out.refilling = true;
         give(Task::Refill(job));
+    }
+    if !desk.stop.load(Ordering::Acquire)
+        && let Some(split) = log.backend().next_split()
+    {
+        assert!(hand.splits.send(split).is_ok(), "the splitter's thread ends after the log's");
     }
     let room: Room = log.room();
     let mut engine = node.engine.lock();
@@ -248,6 +282,10 @@ fn tell(notice: &Notice) {
             tracing::debug!(segment, "sealed");
         }
         Notice::Checkpointed { upto } => tracing::debug!(upto, "checkpoint written"),
+        Notice::Split { info } => {
+            let SpanInfo { span, first_segment, last_segment, stores, messages, bytes, .. } = **info;
+            tracing::info!(span, first_segment, last_segment, stores, messages, bytes, "split into subtree stores");
+        }
         Notice::Retired { first_segment, first_sequence } => tracing::info!(first_segment, first_sequence, "retired"),
         Notice::Failed { what, segment, error } => tracing::warn!(segment, "{what}: {error}"),
     }

@@ -135,7 +135,7 @@ impl Bus {
             loop {
                 let wishes = peer.session.turn(self.now, &mut peer.out);
                 for read in &wishes.reads {
-                    let read_back = self.node.history.read(&read.request);
+                    let read_back = self.node.read(&read.request);
                     peer.session.supply(read.ticket, read_back);
                 }
                 while !peer.out.is_empty() {

@@ -125,7 +125,9 @@ impl Plan {
             Some(Plant::NumbersReused) => Journal::Memory,
             None => rng.pick(&[Journal::Local, Journal::Local, Journal::Memory]),
         };
-        let settings = draw_settings(journal, &mut rng);
+        let mut settings = draw_settings(journal, &mut rng);
+        // A segment that is split is not asked any more.
+        settings.split &= options.plant != Some(Plant::SegmentSkipped);
         let some = |rng: &mut Rng, of: &[u64]| rng.pick(of);
         let (clients, topics) = (rng.within(2, 5) as usize, rng.within(3, 40) as usize);
         Plan {
@@ -158,6 +160,11 @@ fn draw_settings(journal: Journal, rng: &mut Rng) -> Settings {
         tip_bytes: if memory { 256 << 20 } else { rng.pick(&[16 << 10, 64 << 10, 512 << 10]) },
         segment_bytes: rng.pick(&[192 << 10, 256 << 10, 512 << 10]),
         free_segments_max: rng.pick(&[0, 2]),
+        checkpoint_segments: rng.pick(&[1, 2, 8]),
+        split: rng.percent(80),
+        split_segments: rng.pick(&[1, 2, 3]),
+        history_bytes_max: rng.pick(&[1, 100_000, 16 << 20]),
+        stores_per_span: rng.pick(&[1, 3, 64]),
         payload_bytes_max: 1 << 20,
         pending_bytes_max: rng.pick(&[1 << 20, 8 << 20]),
         topics_max: 1_000,

@@ -11,11 +11,13 @@ use crate::batch::PAGE_BYTES;
 use crate::cursors::Cursors;
 use crate::directory::{DirectoryReader, Entries, merge};
 use crate::head::{self, BadPart, Head};
+use crate::manifest::Manifest;
 use crate::publishers::Publishers;
 use crate::segment::header::expect;
 use crate::segment::seal::PartsWriter;
 use crate::segment::trailer::FixedPlace;
 use crate::segment::{PartPlace, SegmentHeader, Trailer, segment_path};
+use crate::stores::SpanFile;
 use crate::voids::Voids;
 use crate::{Error, Result, part};
 
@@ -225,6 +227,11 @@ pub fn sources(disk: &dyn Disk, stream: u128, upto: u64, window_messages: u32) -
         }
     }
     let from = sources.last().map_or(1, |base: &Described| base.segment + 1);
+    // Without a base the spans tell of the segments they replaced.
+    for span in Manifest::load(disk)?.0.unwrap_or_default().spans.iter().filter(|span| span.last_segment >= from) {
+        sources.push(SpanFile::open(disk, stream, span.span)?.described(window_messages)?);
+    }
+    let from = sources.last().map_or(1, |source: &Described| source.segment + 1);
     let lowest = lowest_segment(disk)?;
     for segment in from.max(lowest)..=upto {
         match Described::footer_of(disk, stream, segment, window_messages) {

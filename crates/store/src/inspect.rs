@@ -4,6 +4,7 @@
 //! ```text
 //! stream, epoch, manifest           whose it is, how it ended, what is kept
 //! checkpoint/*.base                 every part and every block read
+//! stores/*                          every block, run and figure; what belongs to no span in charge is listed
 //! journal/*.seg, ascending          header, every batch, the footer's parts, the footer against the batches
 //! journal/free-*, prepared          listed
 //! what is missing between and behind
@@ -23,6 +24,9 @@ use crate::part;
 use crate::places::Places;
 use crate::segment::survey::{Begun, Spare, Survey, survey};
 use crate::segment::{Chain, JOURNAL_DIR, Scan, Scanned, Summary, Torn, Trailer, free_path, segment_path};
+use crate::stores::inspect::{SpanRow, inspect_span};
+use crate::stores::span::spans_without_manifest;
+use crate::stores::{STORES_DIR, SpanInfo, list_stores};
 use crate::voids::Voids;
 use crate::{Damage, Error, Result};
 
@@ -114,6 +118,8 @@ pub enum Finding {
     Stream(Identity),
     /// A base whose every checksum holds.
     Base(BaseRow),
+    /// A span of subtree stores.
+    Span(SpanRow),
     /// A file of the journal, or one that should be there.
     Segment(SegmentRow),
     /// A stretch of the stream that can't be read.
@@ -141,6 +147,10 @@ pub enum Finding {
 pub struct Totals {
     /// Segments that hold a part of the stream.
     pub segments: u64,
+    /// Spans that hold a part of it.
+    pub spans: u64,
+    /// Their stores.
+    pub stores: u64,
     /// Good batches.
     pub batches: u64,
     /// Messages in them.
@@ -177,13 +187,12 @@ pub fn inspect(disk: &dyn Disk, each: &mut dyn FnMut(Finding)) -> Result<Totals>
     inspection.tell(Finding::Stream(identity));
     let epoch = inspection.epoch()?;
     let manifest = inspection.manifest()?;
-    let first_kept = manifest.map(|manifest| (manifest.first_segment, manifest.first_sequence));
-    let survey = survey(disk, stream, first_kept)?;
+    let first_kept = manifest.as_ref().map(|manifest| manifest.first_sequence);
+    let survey = survey(disk, stream, manifest.as_ref().map(Manifest::first_in_segments))?;
     let newest_base = inspection.bases(stream)?;
-    inspection.totals.first_kept = first_kept
-        .map(|(_, sequence)| sequence)
-        .or(survey.begun.first().map(|begun| begun.header.next_sequence))
-        .unwrap_or(1);
+    let first_span = inspection.spans(stream, manifest, &survey)?;
+    inspection.totals.first_kept =
+        first_kept.or(first_span).or(survey.begun.first().map(|begun| begun.header.next_sequence)).unwrap_or(1);
     inspection.gather_voids(&survey);
     inspection.segments(&survey);
     inspection.end(&survey, epoch, newest_base);
@@ -238,6 +247,36 @@ impl Inspection<'_> {
             self.repairable("manifest", "no copy of it is there; the segments present are in charge");
         }
         Ok(manifest)
+    }
+
+    /// Reads every span in charge to its end, and lists what else lies beside them. Gives the first sequence in them.
+    fn spans(&mut self, stream: u128, manifest: Option<Manifest>, survey: &Survey) -> Result<Option<u64>> {
+        let spans = match manifest {
+            Some(manifest) => manifest.spans,
+            None => {
+                let lowest = survey.begun.first().map(|begun| begun.header.number);
+                let found = spans_without_manifest(self.disk, stream, lowest)?;
+                found.iter().map(SpanInfo::manifest_row).collect()
+            }
+        };
+        for span in &spans {
+            let (row, damage) = inspect_span(self.disk, stream, span);
+            self.totals.spans += 1;
+            self.totals.stores += u64::from(row.stores);
+            self.totals.messages += row.messages;
+            self.totals.bytes += row.bytes;
+            self.totals.last_sequence = self.totals.last_sequence.max(row.last_sequence);
+            self.tell(Finding::Span(row));
+            damage.into_iter().for_each(|damage| self.tell(Finding::Damage(damage)));
+        }
+        for (file, of) in list_stores(self.disk)?.files {
+            match of {
+                Some(span) if spans.iter().any(|known| known.span == span) => {}
+                Some(_) => self.note(file, "belongs to no span in charge; a start removes it"),
+                None => self.note(file, format!("not a file of the bus, though it lies in {STORES_DIR}")),
+            }
+        }
+        Ok(spans.first().map(|span| span.first_sequence))
     }
 
     /// Reads every base to its end; gives the segment and the last sequence of the newest good one.

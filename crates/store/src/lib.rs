@@ -1,5 +1,5 @@
 //! Segments as they lie in files: batches, segment headers and footers, topic directories, checkpoints, the manifest, and the
-//! readers over them; and the plans by which history is to be split into subtree stores. No clock, no socket, no thread; files only through
+//! readers over them; and subtree stores, the plans they are split by, and the splitting. No clock, no socket, no thread; files only through
 //! `arioso-disk`.
 
 pub mod batch;
@@ -9,6 +9,7 @@ pub mod cursors;
 pub mod directory;
 pub mod error;
 pub mod head;
+pub mod history;
 pub mod identity;
 pub mod inspect;
 pub mod manifest;
@@ -18,6 +19,7 @@ pub mod plan;
 pub mod publishers;
 pub mod segment;
 pub mod snapshot;
+pub mod stores;
 pub mod voids;
 
 pub use batch::{BadBatch, BatchHeader, BatchParts, Name, NamesBuilder, NamesPart, Place};

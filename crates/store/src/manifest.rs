@@ -68,6 +68,12 @@ pub struct Manifest {
 }
 
 impl Manifest {
+    /// The first segment kept, and the first sequence that lies in segments and not in spans.
+    pub fn first_in_segments(&self) -> (u64, u64) {
+        let behind = self.spans.last().map(|span| span.last_sequence + 1);
+        (self.first_segment, behind.unwrap_or(self.first_sequence).max(self.first_sequence))
+    }
+
     /// A copy's bytes.
     pub fn encode(&self) -> Vec<u8> {
         let fixed = Fixed {

@@ -56,7 +56,7 @@ pub use publishing::{
 pub use reader::FrameReader;
 pub use requests::{
     Answer, BackUpRow, BackUpRows, CursorRow, CursorRows, ExplainRow, ExplainRows, PublisherRow, PublisherRows,
-    Request, Rows, SnapshotRow, SnapshotRows, StatusRow, StatusRows, TopicRow, TopicRows,
+    Request, Rows, SnapshotRow, SnapshotRows, StatusRow, StatusRows, SumRow, SumRows, TopicRow, TopicRows,
 };
 pub use subscribing::{
     Begin, Block, Credit, Deliver, Ended, GoOn, MoreFilters, Names, Safe, Subscribe, Subscribed, Trimmed, Unsubscribe,

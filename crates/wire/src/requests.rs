@@ -101,6 +101,15 @@ pub enum Request {
         /// Its bytes at most.
         bytes_max: u32,
     },
+    /// What directories tell of a stretch of the stream, piece by piece.
+    Sums {
+        /// Pieces that begin at or above this,
+        first: Sequence,
+        /// and end at or below this.
+        last: Sequence,
+        /// Of which topics.
+        filters: List<Filters>,
+    },
     /// A kind this version doesn't know; the server answers `not offered`.
     Other {
         /// The kind's number.
@@ -124,6 +133,7 @@ mod kind {
     pub(super) const BACK_UP: u16 = 10;
     pub(super) const PUT_SNAPSHOT: u16 = 11;
     pub(super) const GET_SNAPSHOT: u16 = 12;
+    pub(super) const SUMS: u16 = 13;
 }
 
 impl Request {
@@ -142,6 +152,7 @@ impl Request {
             Request::BackUp { .. } => kind::BACK_UP,
             Request::PutSnapshot { .. } => kind::PUT_SNAPSHOT,
             Request::GetSnapshot { .. } => kind::GET_SNAPSHOT,
+            Request::Sums { .. } => kind::SUMS,
             Request::Other { kind, .. } => *kind,
         }
     }
@@ -156,6 +167,7 @@ impl Request {
                 | Request::Cursors { .. }
                 | Request::GetSnapshot { .. }
                 | Request::Status
+                | Request::Sums { .. }
         )
     }
 }
@@ -211,6 +223,11 @@ impl Body for Request {
                 offset.put(out);
                 bytes_max.put(out);
             }
+            Request::Sums { first, last, filters } => {
+                first.put(out);
+                last.put(out);
+                filters.put(out);
+            }
             Request::Other { body, .. } => body.put(out),
         }
     }
@@ -258,6 +275,11 @@ impl Body for Request {
                 as_of: Sequence::get(from, "as of")?,
                 offset: u64::get(from, "offset")?,
                 bytes_max: u32::get(from, "bytes max")?,
+            },
+            kind::SUMS => Request::Sums {
+                first: Sequence::get(from, "first")?,
+                last: Sequence::get(from, "last")?,
+                filters: List::get(from, "filters")?,
             },
             kind => Request::Other { kind, body: from.rest() },
         })
@@ -458,6 +480,23 @@ row! {
 }
 rows_kind!(SnapshotRows, SnapshotRow, "snapshot row");
 
+row! {
+    /// What a directory tells of a piece of the stream.
+    SumRow of SumRows, "sum rows" {
+        /// The piece's first sequence.
+        first: Sequence,
+        /// Its last.
+        last: Sequence,
+        /// Messages in it that match.
+        messages: u64,
+        /// Bytes of their records.
+        bytes: u64,
+        /// The sum mod 2^64 of the XXH3 of each record.
+        sum: u64,
+    }
+}
+rows_kind!(SumRows, SumRow, "sum rows");
+
 /// What an answer holds, by the request's kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rows {
@@ -475,6 +514,8 @@ pub enum Rows {
     BackUp(BackUpRow),
     /// Of a get snapshot request.
     Snapshot(SnapshotRow),
+    /// Of a sums request.
+    Sums(List<SumRows>),
     /// Of a request that changes something: it is done.
     Done {
         /// The request's kind.
@@ -511,6 +552,7 @@ impl Rows {
             Rows::Status(_) => kind::STATUS,
             Rows::BackUp(_) => kind::BACK_UP,
             Rows::Snapshot(_) => kind::GET_SNAPSHOT,
+            Rows::Sums(_) => kind::SUMS,
             Rows::Done { kind } | Rows::Other { kind, .. } => *kind,
         }
     }
@@ -521,6 +563,7 @@ impl Rows {
             Rows::Topics(rows) => rows.len(),
             Rows::Publishers(rows) => rows.len(),
             Rows::Cursors(rows) => rows.len(),
+            Rows::Sums(rows) => rows.len(),
             Rows::Explain(_) | Rows::Status(_) | Rows::BackUp(_) | Rows::Snapshot(_) => 1,
             Rows::Done { .. } => 0,
             Rows::Other { count, .. } => *count as usize,
@@ -550,6 +593,7 @@ impl Body for Answer {
             Rows::Status(row) => StatusRows::write(row, out),
             Rows::BackUp(row) => BackUpRows::write(row, out),
             Rows::Snapshot(row) => SnapshotRows::write(row, out),
+            Rows::Sums(rows) => rows.put_rows(out),
             Rows::Done { .. } => {}
             Rows::Other { rows, .. } => out.put_slice(rows),
         }
@@ -571,6 +615,7 @@ impl Body for Answer {
             kind::TOPICS => Rows::Topics(List::read_rows(from, count)?),
             kind::PUBLISHERS => Rows::Publishers(List::read_rows(from, count)?),
             kind::CURSORS => Rows::Cursors(List::read_rows(from, count)?),
+            kind::SUMS => Rows::Sums(List::read_rows(from, count)?),
             kind::EXPLAIN => {
                 want(from, 1, "1")?;
                 Rows::Explain(ExplainRows::read(from)?)

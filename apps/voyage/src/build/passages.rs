@@ -23,6 +23,9 @@ const PORTAL_SHARE: f64 = 1.0 / 20.0;
 const STRETCH_KM_MIN: f64 = 0.2;
 const STRETCH_SHARE_MIN: f64 = 1.0 / 120.0;
 
+/// How far nodes lie off the ends and bends of a clearance, in kilometres.
+const CLEAR_KM: f64 = 1.5;
+
 /// The nearest coast is within this many kilometres of any point: half the globe's girth.
 const REACH_KM: f64 = 3.2 * EARTH_KM;
 
@@ -37,6 +40,8 @@ struct Document {
     river: Vec<Way>,
     #[serde(default)]
     shoal: Vec<Shoal>,
+    #[serde(default)]
+    clearance: Vec<Shoal>,
 }
 
 #[derive(Deserialize)]
@@ -93,6 +98,9 @@ pub fn passages(text: &str, coast: &Barrier) -> Result<Passages> {
         let number = out.add(&shoal.name, PassageKind::Shoal, true, &shoal.line)?;
         let points: Vec<Vector> = shoal.line.iter().map(|[lon, lat]| Position::new(*lon, *lat).into()).collect();
         points.windows(2).for_each(|pair| out.line(number, pair[0], pair[1]));
+    }
+    for clearance in &document.clearance {
+        out.clearance(clearance, coast)?;
     }
     for river in &document.river {
         out.way(river, PassageKind::River, coast)?;
@@ -189,6 +197,26 @@ impl Passages {
             self.portals.push((node, number));
         }
         self.line(number, from, to);
+        Ok(())
+    }
+
+    /// A line that ships go around: it has nodes beyond its ends at sea, and on both sides of the points between.
+    fn clearance(&mut self, clearance: &Shoal, coast: &Barrier) -> Result<()> {
+        let number = self.add(&clearance.name, PassageKind::Shoal, true, &clearance.line)?;
+        let points: Vec<Vector> = clearance.line.iter().map(|[lon, lat]| Position::new(*lon, *lat).into()).collect();
+        points.windows(2).for_each(|pair| self.line(number, pair[0], pair[1]));
+        let off = CLEAR_KM / EARTH_KM;
+        for three in points.windows(3) {
+            let side = (three[2] - three[0]).cross(three[1]).unit();
+            for side in [side, side * -1.0] {
+                self.node((three[1] + side * off).unit(), coast);
+            }
+        }
+        for (end, before) in [(points[0], points[1]), (points[points.len() - 1], points[points.len() - 2])] {
+            if coast::shore(coast, end, REACH_KM).is_none_or(|shore| !shore.on_land) {
+                self.node((end + (end - before).unit() * off).unit(), coast);
+            }
+        }
         Ok(())
     }
 

@@ -159,7 +159,7 @@ fn opened(network: &Network, line: &[Position], options: &Options) -> Options {
 const EXPLAINED: [(&str, &str, &str); 3] = [
     ("Colombo", "Broome", "open ocean: the great circle itself is 10 % shorter than published"),
     ("Napieir", "Tuticorin", "open ocean south of Australia; other tools are 4 to 5 % shorter than published too"),
-    ("Murmansk", "New York", "through the Strait of Belle Isle; published goes south of Newfoundland, clear of ice"),
+    ("Murmansk", "New York", "along the coast of Newfoundland; published keeps south of the Grand Banks, clear of ice"),
 ];
 
 /// Writes a line of text.

@@ -16,12 +16,21 @@ pub const CANDIDATES: usize = 96;
 /// Ports told in a prediction.
 const PORTS_TOLD: usize = 10;
 
-/// What a detour of the whole way costs; half the distance to a port from which it counts less; what a port
-/// that is reported gains; what one loses that cannot be reached in time.
-const DETOUR: f64 = 120.0;
-const FAR_KM: f64 = 1000.0;
+/// What a port that is reported gains; what one loses that cannot be reached in time.
 const REPORTED: f64 = 6.0;
 const TOO_LATE: f64 = 8.0;
+
+/// What speaks against a port.
+#[derive(Debug, Clone, Copy)]
+pub struct Weights {
+    /// What a detour of the whole way costs.
+    pub detour: f64,
+    /// The distance that costs one.
+    pub far_km: f64,
+}
+
+/// Chosen by trial on recorded tracks; docs/decisions/voyage.md tells how they do on tracks that had no part in it.
+pub const WEIGHTS: Weights = Weights { detour: 120.0, far_km: 1000.0 };
 
 /// Names shorter than this say nothing.
 const NAME_LETTERS_MIN: usize = 3;
@@ -30,6 +39,7 @@ const NAME_LETTERS_MIN: usize = 3;
 #[derive(Debug)]
 pub struct Ports {
     list: Vec<(Port, Vector, String)>,
+    weights: Weights,
 }
 
 fn letters(text: &str) -> String {
@@ -43,8 +53,9 @@ fn weight(size: Size) -> f64 {
 impl Ports {
     /// Of a list of ports.
     #[must_use]
-    pub fn new(ports: Vec<Port>) -> Self {
+    pub fn new(ports: Vec<Port>, weights: Weights) -> Self {
         Self {
+            weights,
             list: ports.into_iter().map(|p| (p.at.into(), letters(&p.name), p)).map(|(v, l, p)| (p, v, l)).collect(),
         }
     }
@@ -73,7 +84,7 @@ impl Ports {
                 Err(Error::Inland { .. } | Error::Enclosed { .. } | Error::NoRoute { .. }) => verdict.km,
                 Err(error) => return Err(error),
             };
-            let mut score = score(port.size, whole, q.travelled_km, verdict.km, is_wanted(&wanted, name));
+            let mut score = score(self.weights, port.size, whole, q.travelled_km, verdict.km, is_wanted(&wanted, name));
             if !verdict.feasible {
                 score -= TOO_LATE;
             }
@@ -100,7 +111,17 @@ impl Ports {
             .iter()
             .enumerate()
             .map(|(i, (port, v, name))| {
-                (score(port.size, origin.km_to(*v), q.travelled_km, at.km_to(*v), is_wanted(wanted, name)), i)
+                (
+                    score(
+                        self.weights,
+                        port.size,
+                        origin.km_to(*v),
+                        q.travelled_km,
+                        at.km_to(*v),
+                        is_wanted(wanted, name),
+                    ),
+                    i,
+                )
             })
             .collect();
         let count = CANDIDATES.min(all.len());
@@ -119,10 +140,10 @@ fn is_wanted(wanted: &str, name: &str) -> bool {
         && (wanted.contains(name) || name.contains(wanted))
 }
 
-fn score(size: Size, whole_km: f64, travelled_km: f64, left_km: f64, wanted: bool) -> f64 {
+fn score(weights: Weights, size: Size, whole_km: f64, travelled_km: f64, left_km: f64, wanted: bool) -> f64 {
     let straight = (whole_km / (travelled_km + left_km).max(1.0)).min(1.0);
     let reported = if wanted { REPORTED } else { 0.0 };
-    DETOUR * (straight - 1.0) + weight(size) + reported - left_km / FAR_KM
+    weights.detour * (straight - 1.0) + weight(size) + reported - left_km / weights.far_km
 }
 
 /// To the hundredth: predictions are compared byte by byte, and HTTP carries fewer digits.

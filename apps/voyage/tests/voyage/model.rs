@@ -7,7 +7,7 @@ use arioso_voyage::feed::Feed;
 use arioso_voyage::model::Prediction;
 use arioso_voyage::model::follow::{Reports, follow};
 use arioso_voyage::model::input::{TrackMessage, tracks};
-use arioso_voyage::model::judge::Ports;
+use arioso_voyage::model::judge::{Ports, WEIGHTS};
 use arioso_voyage::model::run::Threads;
 use arioso_voyage::model::score::Calls;
 use arioso_voyage::ports;
@@ -52,7 +52,7 @@ fn predictions(bus: &Bus) -> Vec<Prediction> {
 fn live_and_history_and_any_number_of_threads_give_the_same_predictions() {
     let Some(dir) = shared("sea") else { return };
     let messages = recorded(&dir);
-    let ports = Ports::new(ports::ports().unwrap());
+    let ports = Ports::new(ports::ports().unwrap(), WEIGHTS);
     let finder = Router::new(sea::oceans().unwrap(), 1 << 24);
     let data = tempfile::tempdir().unwrap();
 
@@ -124,7 +124,7 @@ fn the_model_is_judged_by_the_ports_at_which_vessels_called() {
 fn over_http_the_model_says_the_same() {
     let Some(dir) = shared("sea") else { return };
     let service = crate::http::Running::service(&[]);
-    let ports = Ports::new(ports::ports().unwrap());
+    let ports = Ports::new(ports::ports().unwrap(), WEIGHTS);
     let near = Router::new(sea::oceans().unwrap(), 1 << 24);
     let remote = arioso_voyage::remote::Remote::new(service.address.parse().unwrap(), Default::default());
     let data = tempfile::tempdir().unwrap();

@@ -39,6 +39,9 @@ across = [[2.0, 1.0], [2.0, -1.0]]
 [[canal]]
 name = "cut"
 along = [[4.0, 3.2], [4.0, 2.0], [4.0, 0.1]]
+[[clearance]]
+name = "off-the-east"
+line = [[7.5, 4.0], [9.5, 4.0]]
 [[river]]
 name = "stream"
 along = [[8.2, -3.0], [6.0, -3.0]]
@@ -93,6 +96,14 @@ fn a_canal_leads_through_land_unless_it_is_avoided() {
     assert_eq!(passages, ["cut"]);
     let (around, _) = ask(&SMALL, bay, strait, &["cut"]);
     assert!(around > 2.0 * through, "{around} {through}");
+}
+
+#[test]
+fn a_clearance_is_gone_around_and_no_farther_than_its_end() {
+    let (south, end, north) = (at(8.5, 2.0), at(9.5, 4.0), at(8.5, 6.0));
+    let (km, passages) = ask(&SMALL, south, north, &[]);
+    let want = south.km_to(end) + end.km_to(north);
+    assert!(passages.is_empty() && km > want && km < want + 5.0, "{km}, not {want}");
 }
 
 #[test]

@@ -80,6 +80,7 @@ impl From<ClientError> for Failure {
             ClientError::Version { .. } => Failure::wire(Code::Version, 0, 0, text),
             ClientError::Closed => Failure::new(local::CLOSED, text),
             ClientError::Unreachable { ms, .. } => Failure { a: ms, ..Failure::new(local::UNREACHABLE, text) },
+            ClientError::Incomplete { first, last, .. } => Failure::wire(Code::Damaged, first.0, last.0, text),
             ClientError::Cut { .. } => Failure::new(local::CUT, text),
             ClientError::Protocol { .. } | ClientError::Wire(_) | ClientError::Record(_) => {
                 Failure::new(local::PROTOCOL, text)

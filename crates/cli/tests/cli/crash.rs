@@ -10,7 +10,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
@@ -188,10 +187,19 @@ fn number(variable: &str, usual: u64) -> u64 {
     text.map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{variable}={text}: a number is wanted")))
 }
 
+/// How a server gives way to the next, by the number of the time.
+pub type Replace<'a> = dyn FnMut(u64, Server, &dyn Fn() -> Server) -> Server + 'a;
+
 /// Kills and starts again; gives the last server.
-fn kill_and_start(data: &Path, relay: &Relay, tally: &Tally, kills: u64, mut random: u64) -> Server {
+fn kill_and_start(
+    start: &dyn Fn() -> Server,
+    relay: &Relay,
+    tally: &Tally,
+    (kills, mut random): (u64, u64),
+    replace: &mut Replace<'_>,
+) -> Server {
     let start = || {
-        let server = Server::start(data);
+        let server = start();
         relay.target.lock().unwrap().clone_from(&server.address);
         server
     };
@@ -201,8 +209,7 @@ fn kill_and_start(data: &Path, relay: &Relay, tally: &Tally, kills: u64, mut ran
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let more = 200 + (random >> 33) % 1_500;
         tally.wait_for_more(more);
-        server.kill();
-        server = start();
+        server = replace(kill, server, &start);
         assert_eq!(server.ready["clean"], false);
         let before = std::mem::replace(&mut next, server.ready["next_sequence"].as_u64().unwrap());
         assert!(next > before, "kill {kill}: numbers go on above {before}, not at {next}");
@@ -212,12 +219,11 @@ fn kill_and_start(data: &Path, relay: &Relay, tally: &Tally, kills: u64, mut ran
     server
 }
 
-#[test]
-fn kills_under_load_lose_nothing_acknowledged_and_store_nothing_twice() {
+/// Load on servers that are replaced; checks all that holds however they are, stops the last one cleanly, and gives how many
+/// messages are kept.
+pub fn storm(start: &dyn Fn() -> Server, replace: &mut Replace<'_>) -> u64 {
     let (kills, seed) = (number("ARIOSO_KILLS", 4), number("ARIOSO_SEED", 1));
     println!("ARIOSO_KILLS={kills} ARIOSO_SEED={seed}");
-    let dir = tempfile::tempdir().unwrap();
-    let data = dir.path().join("data");
     let (relay, tally) = (Relay::start(), Arc::new(Tally::default()));
     let names: Vec<(String, bool)> = (0..NAMED + ANONYMOUS)
         .map(|n| if n < NAMED { (format!("named-{n}"), true) } else { (format!("anonymous-{n}"), false) })
@@ -228,7 +234,7 @@ fn kills_under_load_lose_nothing_acknowledged_and_store_nothing_twice() {
     let publishers: Vec<_> = names.iter().map(begin).collect();
     let address = relay.address.clone();
     let follower = std::thread::spawn(move || read(&connect(&address), false));
-    let server = kill_and_start(&data, &relay, &tally, kills, seed);
+    let server = kill_and_start(start, &relay, &tally, (kills, seed), replace);
     tally.stop.store(true, Ordering::Relaxed);
     let told: Vec<Told> = publishers.into_iter().map(|thread| thread.join().unwrap()).collect();
     let bus = Bus::connect(&server.address).unwrap();
@@ -252,8 +258,19 @@ fn kills_under_load_lose_nothing_acknowledged_and_store_nothing_twice() {
     bus.close().unwrap();
 
     assert_eq!(server.stop().code(), Some(0));
+    followed.len() as u64 + 1
+}
+
+#[test]
+fn kills_under_load_lose_nothing_acknowledged_and_store_nothing_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let messages = storm(&|| Server::start(&data), &mut |_, server, start| {
+        server.kill();
+        start()
+    });
     let inspected = run(&["inspect", data.to_str().unwrap(), "--json"]);
-    assert_eq!(inspected.json().last().unwrap()["messages"], followed.len() as u64 + 1, "{}", inspected.out);
+    assert_eq!(inspected.json().last().unwrap()["messages"], messages, "{}", inspected.out);
     inspected.ok();
     assert_eq!(Server::start(&data).ready["clean"], true);
 }

@@ -7,6 +7,9 @@ mod crash;
 mod demo;
 mod inspect;
 mod keeping;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod split;
 mod support;
 mod talking;
 mod upgrade;

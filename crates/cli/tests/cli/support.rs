@@ -137,6 +137,11 @@ impl Server {
         all
     }
 
+    /// Waits until it ends by itself.
+    pub fn wait(mut self) -> ExitStatus {
+        self.child.take().unwrap().wait().unwrap()
+    }
+
     /// SIGTERM, and how it ended.
     pub fn stop(mut self) -> ExitStatus {
         let mut child = self.child.take().unwrap();

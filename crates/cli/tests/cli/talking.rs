@@ -148,7 +148,7 @@ fn wrong_use_ends_with_status_2() {
         &["inspect"],
         &["demo", "--tree"],
         &["serve", "--colour"],
-        &["serve", "--journal", "postgres://"],
+        &["serve", "--journal", "mysql://"],
         &["sub", "a", "--connect-timeout", "0"],
     ] {
         let ran = run(arguments);

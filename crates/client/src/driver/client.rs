@@ -16,6 +16,7 @@ use super::drive::drive;
 use super::publisher::Publisher;
 use super::route::Route;
 use super::subscription::Subscription;
+use crate::completeness::{Completeness, SUM_ROWS_MAX};
 use crate::machine::{Connection, Subscribe, SubscriptionId};
 use crate::options::{Options, PAGE_ROWS_MAX};
 use crate::{Error, Result};
@@ -197,6 +198,35 @@ impl Client {
         match self.one(Request::Explain { begin, filters }).await? {
             Rows::Explain(row) => Ok(row),
             _ => Err(Error::protocol("an answer of another kind")),
+        }
+    }
+
+    /// What a read of a stretch of the stream has to come to, piece by piece, as the directories tell: batches are added to it
+    /// as they are delivered.
+    pub async fn completeness(
+        &self,
+        first: Sequence,
+        last: Sequence,
+        filters: impl IntoIterator<Item = &str>,
+    ) -> Result<Completeness> {
+        let filters = filter_list(filters)?;
+        let mut completeness = Completeness::default();
+        let mut from = first;
+        loop {
+            let filters = filters.clone();
+            let Rows::Sums(rows) = self.one(Request::Sums { first: from, last, filters }).await? else {
+                return Err(Error::protocol("an answer of another kind"));
+            };
+            for row in rows.iter() {
+                if row.first < from || row.last < row.first {
+                    return Err(Error::protocol("pieces of the stream that do not ascend"));
+                }
+                from = row.last.next();
+                completeness.push(row);
+            }
+            if rows.len() < SUM_ROWS_MAX {
+                return Ok(completeness);
+            }
         }
     }
 

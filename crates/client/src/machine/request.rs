@@ -9,6 +9,7 @@ use super::channels::Wake;
 use super::event::{Event, RequestId};
 use super::output::Output;
 use super::retry_pause;
+use crate::completeness::SUM_ROWS_MAX;
 use crate::options::ANSWERS_MAX;
 use crate::{Error, Result};
 
@@ -72,6 +73,7 @@ impl Request {
             RequestFrame::Topics { rows_max, .. }
             | RequestFrame::Publishers { rows_max, .. }
             | RequestFrame::Cursors { rows_max, .. } => *rows_max as usize,
+            RequestFrame::Sums { .. } => SUM_ROWS_MAX,
             _ => 1,
         }
     }

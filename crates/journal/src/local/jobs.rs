@@ -11,9 +11,12 @@ use arioso_store::segment::{
     EarlierNames, JOURNAL_DIR, KnownEnd, SealInput, Sealed, SegmentHeader, SegmentState, TopicNames, free_path, seal,
     segment_path,
 };
+use arioso_store::stores::SpanInfo;
+use arioso_store::stores::split::remove_span;
 use arioso_store::voids::Voids;
 use arioso_store::{Damage, Error as StoreError};
 
+use super::split::{GiveBackJob, SwitchJob};
 use super::{Behind, Local, PAGE, Prepared};
 
 /// Zeros are written in pieces of this size.
@@ -30,20 +33,26 @@ pub enum Job {
     Seal(SealJob),
     /// Write a new base.
     Checkpoint(CheckpointJob),
-    /// Give segments back.
+    /// Give segments and spans back.
     Retire(RetireJob),
+    /// Let a span take the place of its segments.
+    Switch(SwitchJob),
+    /// Give back the segments whose place a span took.
+    GiveBack(GiveBackJob),
 }
 
 /// How a job ended.
 #[derive(Debug)]
-pub struct JobDone(Done);
+pub struct JobDone(pub(super) Done);
 
 #[derive(Debug)]
-enum Done {
+pub(super) enum Done {
     Prepare { result: Result<Prepared, arioso_disk::Error>, space: Option<u64>, need: u64, source: Source },
     Seal { segment: u64, result: Result<Sealed, StoreError> },
     Checkpoint { upto: u64, result: Result<(Vec<u64>, u64), StoreError> },
     Retire { manifest: Manifest, result: Result<Vec<Spare>, StoreError> },
+    Switch { manifest: Manifest, info: Box<SpanInfo>, result: Result<u64, StoreError> },
+    GiveBack { result: Result<Vec<Spare>, StoreError> },
 }
 
 /// What is worth telling of a job that ended.
@@ -60,6 +69,11 @@ pub enum Notice {
     Checkpointed {
         /// Up to and including this segment.
         upto: u64,
+    },
+    /// A span took the place of its segments.
+    Split {
+        /// What is known of it.
+        info: Box<SpanInfo>,
     },
     /// Segments were given back.
     Retired {
@@ -98,6 +112,8 @@ impl Job {
             Job::Seal(job) => job.run(),
             Job::Checkpoint(job) => job.run(),
             Job::Retire(job) => job.run(),
+            Job::Switch(job) => job.run(),
+            Job::GiveBack(job) => job.run(),
         }
     }
 }
@@ -245,6 +261,7 @@ pub struct RetireJob {
     disk: Arc<dyn Disk>,
     manifest: Manifest,
     segments: Vec<(u64, u64)>,
+    spans: Vec<u64>,
     free_files: usize,
 }
 
@@ -256,6 +273,7 @@ impl RetireJob {
 
     fn retire(&mut self) -> Result<Vec<Spare>, StoreError> {
         self.manifest.store(&*self.disk)?;
+        self.spans.iter().try_for_each(|span| remove_span(&*self.disk, *span))?;
         give_back(&*self.disk, &self.segments, self.free_files)
     }
 }
@@ -288,6 +306,8 @@ impl Local {
         self.retire_job()
             .map(Job::Retire)
             .or_else(|| self.prepare_job().map(Job::Prepare))
+            .or_else(|| self.switch_job().map(Job::Switch))
+            .or_else(|| self.give_back_job().map(Job::GiveBack))
             // Before the next seal: while much is published there is always one to be done.
             .or_else(|| self.checkpoint_job().map(Job::Checkpoint))
             .or_else(|| self.seal_job().map(Job::Seal))
@@ -305,6 +325,7 @@ impl Local {
         }
         self.seal_failed = false;
         self.checkpoint_failed = false;
+        self.splitting.retry();
     }
 
     pub(super) fn prepare_job(&mut self) -> Option<PrepareJob> {
@@ -377,39 +398,56 @@ impl Local {
         })
     }
 
-    /// Asks for segments all of whose sequences are below `sequence` to be given back. Kept are those that the older of two
-    /// bases does not cover: a start may need them.
+    /// Asks for segments and spans all of whose sequences are below `sequence` to be given back. Kept are segments that the
+    /// older of two bases does not cover: a start may need them.
     pub fn retire_below(&mut self, sequence: u64) {
         self.retiring = self.retiring.max(Some(sequence));
     }
 
-    /// Bytes on disk beside the segments in the table: the one behind the current, spare files, checkpoints, the next segment to be
+    /// Bytes on disk beside the spans and segments in the table: what splitting has written or will, the one behind the current, spare files, checkpoints, the next segment to be
     /// made, and as much again for the footers and the checkpoint that are being written.
     pub fn other_bytes(&self) -> u64 {
         let spare = self.free.len() as u64 + 3;
-        self.options.segment_bytes.saturating_mul(spare).saturating_add(self.base_bytes)
+        // What is split lies on the disk twice until it is switched.
+        let split = self.options.split_segments;
+        self.options.segment_bytes.saturating_mul(spare + split).saturating_add(self.base_bytes)
     }
 
     fn retire_job(&mut self) -> Option<RetireJob> {
         let below = self.retiring.filter(|_| !self.retire_running && !self.checkpointing)?;
-        let covered = if self.bases.len() < BASES_KEPT { 0 } else { self.bases[self.bases.len() - BASES_KEPT] };
+        let covered = self.covered();
         let oldest = self.table.iter().next();
         // A segment that is to go and not covered yet wants a base sooner.
         self.checkpoint_wanted |=
             oldest.is_some_and(|info| info.trailer.is_some() && info.last_sequence < below && info.number > covered);
+        let spans = self.table.spans();
+        let spans_going: Vec<u64> =
+            spans.iter().take_while(|info| info.last_sequence < below).map(|info| info.span).collect();
         let goes = |info: &&arioso_store::segment::SegmentInfo| {
             info.trailer.is_some() && info.last_sequence < below && info.number <= covered
         };
-        let going: Vec<_> = self.table.iter().take_while(goes).map(|info| (info.number, info.incarnation)).collect();
-        self.retiring = None;
-        let (last, _) = *going.last()?;
-        let kept = self.table.after(last)?;
-        let (first_segment, first_sequence) = (kept.number, kept.first_sequence);
+        let first_span = spans.get(spans_going.len()).map(|info| info.first_sequence);
+        let mut going = Vec::new();
+        // What is being split stays until it is.
+        if first_span.is_none() && self.splitting.is_idle() {
+            going.extend(self.table.iter().take_while(goes).map(|info| (info.number, info.incarnation)));
+        }
+        if going.is_empty() && spans_going.is_empty() {
+            return None;
+        }
+        let kept = self.table.after(going.last().map_or(0, |(number, _)| *number))?;
+        let (first_segment, first_sequence) = (kept.number, first_span.unwrap_or(kept.first_sequence));
         self.table.retire(first_segment, first_sequence);
         self.retire_running = true;
-        let manifest = Manifest { first_segment, first_sequence, ..self.manifest.clone() };
+        let mut manifest = Manifest { first_segment, first_sequence, ..self.manifest.clone() };
+        manifest.spans.retain(|span| !spans_going.contains(&span.span));
         let free_files = self.options.free_files_max.saturating_sub(self.free.len());
-        Some(RetireJob { disk: Arc::clone(&self.disk), manifest, segments: going, free_files })
+        Some(RetireJob { disk: Arc::clone(&self.disk), manifest, segments: going, spans: spans_going, free_files })
+    }
+
+    /// Segments up to this one are covered by every base that a start may fall back to.
+    pub(super) fn covered(&self) -> u64 {
+        if self.bases.len() < BASES_KEPT { 0 } else { self.bases[self.bases.len() - BASES_KEPT] }
     }
 
     /// A job ended.
@@ -430,9 +468,12 @@ impl Local {
                     }
                 }
             }
+            Done::Switch { manifest, info, result } => Some(self.switched(manifest, info, result)),
+            Done::GiveBack { result } => self.given_back(result),
             Done::Retire { manifest, result } => {
                 self.retire_running = false;
                 let Manifest { first_segment, first_sequence, .. } = manifest;
+                self.span_bytes.retain(|span, _| manifest.spans.iter().any(|kept| kept.span == *span));
                 self.manifest = manifest;
                 match result {
                     Ok(free) => {
@@ -476,6 +517,7 @@ impl Local {
         match result {
             Ok(Sealed { trailer, file_bytes, damage }) => {
                 self.unsealed.pop_front();
+                self.splitting.more_came();
                 if let Some(info) = self.table.get_mut(segment) {
                     info.trailer = Some(Box::new(trailer));
                     info.file_bytes = file_bytes;

@@ -12,6 +12,7 @@ use arioso_store::segment::header::SegmentHeader;
 use arioso_store::segment::{
     Begun, Chain, ChainEnd, KnownEnd, Scan, Scanned, SegmentInfo, Summary, TopicSum, Trailer, lost_name, segment_path,
 };
+use arioso_store::stores::{SpanFile, span_path};
 use arioso_store::voids::Voids;
 use arioso_store::{Damage, Error as StoreError};
 use arioso_stream::Sequence;
@@ -58,11 +59,22 @@ impl Opening<'_> {
         &mut self,
         begun: &[Begun],
         covered: u64,
-        base: Option<Described>,
+        (base, spans): (Option<Described>, Vec<SpanFile>),
         replay: &mut dyn LocalReplay,
     ) -> Result<(), Error> {
         if let Some(base) = base {
             self.take_footer(base, replay);
+        }
+        // A base covers every span; without one they stand in for the footers of their segments.
+        for span in spans.into_iter().filter(|span| span.info().last_segment > covered) {
+            let file = span_path(span.info().span);
+            match span.described(self.options.window_messages) {
+                Ok(described) => self.take_footer(described, replay),
+                Err(StoreError::Disk(error)) if !matches!(error, arioso_disk::Error::Short { .. }) => {
+                    return Err(error.into());
+                }
+                Err(error) => self.repair(file, format!("{error}; topics and publishers it told are not known")),
+            }
         }
         for (at, segment) in begun.iter().enumerate() {
             let next = begun.get(at + 1);

@@ -18,9 +18,10 @@ mod backend;
 mod jobs;
 mod load;
 mod open;
+mod split;
 mod write;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use arioso_disk::{Disk, File, Lock};
@@ -35,6 +36,7 @@ use bytes::Bytes;
 
 pub use jobs::{CheckpointJob, Job, JobDone, Notice, PrepareJob, RetireJob, SealJob};
 pub use open::{LocalReplay, NewStream, Recovered, RecoveredTopic, Repair};
+pub use split::{GiveBackJob, SwitchJob};
 pub use write::{WriteDone, WriteJob};
 
 use crate::backend::{Completion, Outcome, Room, Write};
@@ -59,6 +61,10 @@ pub struct LocalOptions {
     pub reserve_ahead: u64,
     /// Sealed segments between two checkpoints.
     pub checkpoint_segments: u64,
+    /// Segments that are split into one span; 0: none are.
+    pub split_segments: u64,
+    /// Stores of a span at most.
+    pub stores_max: u32,
 }
 
 /// The smallest segment: a header and one batch of the largest message.
@@ -73,6 +79,8 @@ impl Default for LocalOptions {
             window_messages: 8_192,
             reserve_ahead: 1 << 22,
             checkpoint_segments: 8,
+            split_segments: 0,
+            stores_max: 64,
         }
     }
 }
@@ -175,6 +183,11 @@ pub struct Local {
     checkpoint_failed: bool,
     retiring: Option<u64>,
     retire_running: bool,
+    splitting: split::Splitting,
+    /// Bytes of the files of the spans in charge.
+    span_bytes: BTreeMap<u64, u64>,
+    /// No span of this id was ever in charge.
+    next_span: u64,
     free: Vec<Spare>,
     /// A file of the journal's directory that the next segment's number has already.
     spare: bool,
@@ -467,6 +480,8 @@ pub fn write_of(parts: &arioso_store::BatchParts) -> Write {
 
 #[cfg(test)]
 mod inspect_tests;
+#[cfg(test)]
+mod split_tests;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

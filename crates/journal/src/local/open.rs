@@ -9,11 +9,13 @@
 //! a new segment               begun with an empty batch that carries `reserved_to`, durable before anything is served
 //! ```
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arioso_disk::{Access, Disk};
 use arioso_store::batch::BatchParts;
-use arioso_store::checkpoint::CHECKPOINT_DIR;
+use arioso_store::checkpoint::{CHECKPOINT_DIR, Described, base_path};
+use arioso_store::history::missing_span;
 use arioso_store::identity::{Clean, EPOCH_FILE, Epoch, Identity, STREAM_FILE};
 use arioso_store::manifest::Manifest;
 use arioso_store::publishers::Publishers;
@@ -21,6 +23,9 @@ use arioso_store::segment::survey::{Spare, Survey, survey};
 use arioso_store::segment::{
     ChainEnd, JOURNAL_DIR, JournalName, KnownEnd, SegmentTable, Torn, free_path, segment_path,
 };
+use arioso_store::stores::span::spans_without_manifest;
+use arioso_store::stores::split::remove_orphans;
+use arioso_store::stores::{SpanFile, SpanInfo, list_stores, span_path};
 use arioso_store::voids::Voids;
 use arioso_store::{Damage, Error as StoreError};
 use arioso_stream::Sequence;
@@ -28,6 +33,7 @@ use arioso_stream::order::PublisherState;
 
 use super::jobs::{bases_bytes, give_back};
 use super::load::{Part, Unsynced};
+use super::split::span_bytes;
 use super::{Behind, Job, Local, LocalOptions, SEGMENT_BYTES_MIN, write_of};
 use crate::error::Error;
 
@@ -158,15 +164,18 @@ impl Local {
         opening.remove_temporary()?;
         let (manifest, copies) = opening.manifest()?;
         let (epoch_before, clean) = opening.epoch()?;
-        let first_kept = manifest.as_ref().map(|manifest| (manifest.first_segment, manifest.first_sequence));
-        let mut survey = survey(&*disk, opening.identity.stream, first_kept)?;
-        opening.table = SegmentTable::new(first_kept.map_or_else(|| lowest(&survey), |(_, sequence)| sequence));
+        let mut survey = survey(&*disk, opening.identity.stream, manifest.as_ref().map(Manifest::first_in_segments))?;
+        let (manifest, next_span) = opening.spans(manifest, &survey)?;
+        let first_kept = manifest.as_ref().map(|manifest| manifest.first_sequence);
+        opening.table = SegmentTable::new(first_kept.unwrap_or_else(|| lowest(&survey)));
+        let span_files = opening.open_spans(manifest.as_ref())?;
         opening.note_survey(&mut survey);
         let manifest = opening.store_manifest(manifest, copies, &survey)?;
         let (bases, base) = opening.base()?;
+        let base = opening.base_beside(base, &span_files);
         let covered = base.as_ref().map_or(0, |base| base.segment);
         let described_to = base.as_ref().map_or(0, |base| base.directory.totals().last_sequence.0);
-        opening.load(&survey.begun, covered, base, replay)?;
+        opening.load(&survey.begun, covered, (base, span_files), replay)?;
         let newest_number = opening.note_end(clean, covered, described_to);
         opening.void(replay)?;
         opening.tell(replay)?;
@@ -180,6 +189,10 @@ impl Local {
         Epoch { epoch, clean: None }.store(&*disk)?;
         let free = opening.collect_free(&survey, newest_number + 1)?;
         let base_bytes = bases_bytes(&*disk, &bases)?;
+        let mut bytes_of_spans = BTreeMap::new();
+        for info in opening.table.spans() {
+            bytes_of_spans.insert(info.span, span_bytes(&*disk, info)?);
+        }
         let Opening { identity, found, table, unsealed, chain, last_sequence, .. } = opening;
         let spare = survey.prepared.iter().any(|spare| spare.id == newest_number + 1);
         let mut local = Local {
@@ -218,6 +231,9 @@ impl Local {
             checkpoint_failed: false,
             retiring: None,
             retire_running: false,
+            splitting: Default::default(),
+            span_bytes: bytes_of_spans,
+            next_span,
             free,
             spare,
             lost: false,
@@ -267,6 +283,11 @@ fn identity(disk: &dyn Disk, options: &LocalOptions) -> Result<(Identity, bool),
     let identity = Identity { stream: new.id, name: new.name.clone(), made_at: new.now };
     identity.store(disk)?;
     Ok((identity, true))
+}
+
+/// A file that is gone, or too short, is damage; anything else is the disk's failure.
+fn is_missing(error: &arioso_disk::Error) -> bool {
+    error.is_not_found() || matches!(error, arioso_disk::Error::Short { .. })
 }
 
 /// The first sequence there is, when no manifest tells.
@@ -353,6 +374,69 @@ impl<'a> Opening<'a> {
             manifest.store(&*self.disk)?;
         }
         Ok(manifest)
+    }
+
+    /// Makes up a manifest where spans took the place of segments and no copy of it is left; removes files of spans that are
+    /// not in charge. Gives the next span's id too.
+    fn spans(&mut self, manifest: Option<Manifest>, survey: &Survey) -> Result<(Option<Manifest>, u64), Error> {
+        let manifest = match manifest {
+            Some(manifest) => Some(manifest),
+            None => {
+                let lowest_segment = survey.begun.first().map(|begun| begun.header.number);
+                let spans = spans_without_manifest(&*self.disk, self.identity.stream, lowest_segment)?;
+                spans.last().zip(spans.first()).map(|(last, first)| Manifest {
+                    first_segment: last.last_segment + 1,
+                    first_sequence: first.first_sequence,
+                    spans: spans.iter().map(SpanInfo::manifest_row).collect(),
+                    ..Manifest::default()
+                })
+            }
+        };
+        let in_charge: Vec<u64> = manifest.iter().flat_map(|manifest| &manifest.spans).map(|span| span.span).collect();
+        let listed = list_stores(&*self.disk)?;
+        let next =
+            listed.files.iter().filter_map(|(_, span)| *span).chain(in_charge.iter().copied()).max().unwrap_or(0);
+        remove_orphans(&*self.disk, &in_charge)?;
+        Ok((manifest, next + 1))
+    }
+
+    /// Opens the spans in charge. One that can't be used is named with its range; the rest stays readable.
+    fn open_spans(&mut self, manifest: Option<&Manifest>) -> Result<Vec<SpanFile>, Error> {
+        let mut files = Vec::new();
+        for span in manifest.iter().flat_map(|manifest| &manifest.spans) {
+            match SpanFile::open(&*self.disk, self.identity.stream, span.span) {
+                Ok(file) => {
+                    let info = file.info();
+                    self.found.timestamp = self.found.timestamp.max(info.last_timestamp);
+                    self.last_sequence = self.last_sequence.max(info.last_sequence);
+                    self.table.push_span(*info);
+                    files.push(file);
+                }
+                Err(StoreError::Disk(error)) if !is_missing(&error) => return Err(error.into()),
+                Err(error) => {
+                    self.repair(span_path(span.span), format!("{error}; what it held can't be read"));
+                    let range = (span.first_sequence, span.last_sequence);
+                    let damage = missing_span(span.span, range, span.last_segment);
+                    self.table.push_missing(damage.clone());
+                    self.found.damage.push(damage);
+                }
+            }
+        }
+        Ok(files)
+    }
+
+    /// A base that ends inside a span would count some of it twice.
+    fn base_beside(&mut self, base: Option<Described>, spans: &[SpanFile]) -> Option<Described> {
+        let inside = |base: &Described| {
+            spans.iter().any(|file| (file.info().first_segment..file.info().last_segment).contains(&base.segment))
+        };
+        base.filter(|base| {
+            let cuts = inside(base);
+            if cuts {
+                self.repair(base_path(base.segment), "it ends inside a span; the spans and the footers tell the same");
+            }
+            !cuts
+        })
     }
 
     /// The epoch of the last start, and the mark of a clean stop.

@@ -41,6 +41,7 @@ pub(super) fn options() -> LocalOptions {
         window_messages: 16,
         reserve_ahead: 1_000,
         checkpoint_segments: 3,
+        ..LocalOptions::default()
     }
 }
 

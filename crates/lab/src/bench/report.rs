@@ -189,6 +189,8 @@ pub struct Latency {
     pub mean_us: f64,
     /// Half are at or below.
     pub p50_us: f64,
+    /// 90 of 100 are.
+    pub p90_us: f64,
     /// 99 of 100 are.
     pub p99_us: f64,
     /// 999 of 1,000 are.
@@ -205,6 +207,7 @@ impl Latency {
             count: histogram.len(),
             mean_us: histogram.mean() / 1e3,
             p50_us: us(histogram.value_at_quantile(0.5)),
+            p90_us: us(histogram.value_at_quantile(0.9)),
             p99_us: us(histogram.value_at_quantile(0.99)),
             p999_us: us(histogram.value_at_quantile(0.999)),
             max_us: us(histogram.max()),

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use arioso_journal::{BatchNumber, Judgement, Rejudge, Ticket, VoidSet};
+use arioso_journal::{Judgement, Rejudge, Ticket};
 use arioso_stream::filter::Filter;
 use arioso_stream::names::NodeId;
 use arioso_stream::order::{Verdict, VerdictKind};
@@ -38,6 +38,11 @@ impl Watched {
         }
         self.newest.insert(node, newest);
     }
+
+    /// Something was taken back.
+    pub(super) fn clear(&mut self) {
+        self.newest.clear();
+    }
 }
 
 /// The path above a subtree filter's `**`, if that is its only wildcard.
@@ -59,17 +64,6 @@ impl Engine {
         }
         self.forget_refusals();
         self.dispatch();
-    }
-
-    fn void(&mut self, now: i64, set: &VoidSet) {
-        let ranges: Vec<(Sequence, Sequence)> = set.ranges.iter().map(|range| (range.first, range.last)).collect();
-        self.watched.newest.clear();
-        for (publisher, _) in &set.publishers {
-            self.order.void_published(*publisher, &ranges);
-        }
-        let (first, batch) = self.order.void(now, &ranges);
-        self.ledger.enter_void(first, BatchNumber(batch)).expect("void records are taken above the ceiling");
-        self.voided.extend(set.ranges.iter().copied());
     }
 
     /// What the verdict on a condition rests on; an error is the newest matching sequence when it fails. A retry is not judged
@@ -147,10 +141,13 @@ impl Engine {
     }
 
     /// What a refusal rested on is void. A condition that holds now is answered `reopen`: its publisher sends the message again,
-    /// and what it sent behind it, in its order. Any other publisher sequence was consumed without a message, or its original
-    /// was voided: both are `not stored`.
+    /// and what it sent behind it, in its order; so is whatever may have rested on nothing but a proof that this server is the
+    /// newest. Any other publisher sequence was consumed without a message, or its original was voided: both are `not stored`.
     pub(super) fn judge_again(&mut self, rejudge: &Rejudge) -> Judgement {
         let Some(mut refusal) = self.refusals.remove(&rejudge.ticket) else {
+            if self.proof.is_wanted() {
+                return Judgement::Withdrawn;
+            }
             return Judgement::Answer { code: Code::NotStored.number(), detail: 0, conditioned_on: None };
         };
         let newest = self.newest(&refusal.filter);

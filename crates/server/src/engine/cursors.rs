@@ -93,6 +93,11 @@ impl Engine {
         if part.is_empty() { Vec::new() } else { part.encode() }
     }
 
+    /// Nothing will be sealed that would have to tell of dropped cursors.
+    pub fn forget_dropped_cursors(&mut self) {
+        self.order.forget_dropped_cursors();
+    }
+
     /// Drops cursors that nobody has held or moved for longer than `cursor-ttl`; looks once a minute.
     pub fn sweep_cursors(&mut self, now: i64) {
         if self.cursor_ttl_ns == 0 || now < self.sweep_at || self.order.cursors_len() == 0 {

@@ -84,7 +84,8 @@ impl Session {
     ) -> Result<(), Refusal> {
         let name = subscribe.cursor.clone();
         let texts = check_cursor(&name, &filters).map_err(|(code, text)| (code, (0, 0), text))?;
-        let fresh = begins(&self.node, &subscribe, &filters).map_err(|(code, text)| (code, (0, 0), text))?.first;
+        let fresh =
+            begins(&self.node, &subscribe, &filters, &self.mailbox).map_err(|(code, text)| (code, (0, 0), text))?.first;
         let cursors = &mut self.subscriptions.cursors;
         cursors.tenants = cursors.tenants.wrapping_add(1);
         let tenant = cursors.tenants;

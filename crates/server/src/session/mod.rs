@@ -144,7 +144,7 @@ impl Session {
     /// Bytes that a read asked for arrived, or why they did not.
     pub fn supply(&mut self, ticket: Ticket, read: Result<Supplied, String>) {
         if let Err(read) = self.tasks.supply(ticket, read) {
-            self.subscriptions.supply(ticket, read);
+            self.subscriptions.supply(ticket, &self.node, read);
         }
     }
 

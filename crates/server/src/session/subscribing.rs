@@ -18,6 +18,7 @@ use super::cursors::HeldCursors;
 use super::{Read, Session, Ticket};
 use crate::clock::Now;
 use crate::history::Supplied;
+use crate::mailbox::Mailbox;
 use crate::metrics::{add, sub};
 use crate::newest::Newest;
 use crate::node::Node;
@@ -152,7 +153,7 @@ impl Session {
         let heard = node.hub.lock().add(filters, Arc::clone(&self.mailbox), channel);
         let heard = heard.map_err(|bad| refuse(Code::TooManyFilters, bad.to_string()))?;
         let id = heard.0;
-        let begins = match begins(&node, subscribe, filters) {
+        let begins = match begins(&node, subscribe, filters, &self.mailbox) {
             Ok(begins) => begins,
             Err((code, text)) => {
                 node.hub.lock().remove(id);
@@ -177,7 +178,12 @@ impl Session {
 }
 
 /// Where a subscription begins and ends.
-pub(super) fn begins(node: &Node, subscribe: &Subscribe, filters: &FilterSet) -> Result<Begins, (Code, String)> {
+pub(super) fn begins(
+    node: &Node,
+    subscribe: &Subscribe,
+    filters: &FilterSet,
+    mailbox: &Arc<Mailbox>,
+) -> Result<Begins, (Code, String)> {
     let settled = node.engine.lock().settled_to();
     let (first, not_before) = match subscribe.begin {
         Begin::Start => (node.history.first_kept(), None),
@@ -195,6 +201,7 @@ pub(super) fn begins(node: &Node, subscribe: &Subscribe, filters: &FilterSet) ->
         until: subscribe.until_end.then_some(settled),
         credit: subscribe.credit_bytes,
         filters: filters.iter().map(|filter| filter.as_str().into()).collect(),
+        mailbox: Arc::clone(mailbox),
     })
 }
 
@@ -202,7 +209,10 @@ impl Subscriptions {
     /// Channels whose subscriptions were woken.
     pub fn ready(&mut self, channels: &mut Vec<u16>) {
         for channel in channels.drain(..) {
-            self.run(channel);
+            // While a read is under way its end wakes it.
+            if self.by_channel.get(&channel).is_some_and(|subscription| !subscription.busy) {
+                self.run(channel);
+            }
         }
     }
 
@@ -232,13 +242,13 @@ impl Subscriptions {
         }
     }
 
-    pub fn supply(&mut self, ticket: Ticket, read: Result<Supplied, String>) {
+    pub fn supply(&mut self, ticket: Ticket, node: &Node, read: Result<Supplied, String>) {
         // It may have been ended while the disk was busy, and another one begun on its channel.
         let channel = ticket.channel;
         let waits = |subscription: &&mut Subscription| subscription.awaits == Some(ticket.number);
         if let Some(subscription) = self.by_channel.get_mut(&channel).filter(waits) {
             subscription.awaits = None;
-            subscription.supply(read);
+            subscription.supply(node, read);
             subscription.busy = false;
             self.run(channel);
         }
@@ -266,6 +276,7 @@ impl Subscriptions {
         self.runnable.retain(|other| *other != channel);
         node.hub.lock().remove(subscription.id);
         sub(&node.counters.subscriptions, 1);
+        subscription.count_end(node);
         Some(subscription.through())
     }
 
@@ -308,7 +319,7 @@ impl Subscriptions {
                     subscription.queued = true;
                     self.runnable.push_back(channel);
                 }
-                Turn::Waits | Turn::NoCredit => {}
+                Turn::Waits | Turn::NoCredit | Turn::Crowded => {}
                 Turn::Reads(request) => {
                     subscription.busy = true;
                     self.reads += 1;
@@ -334,6 +345,8 @@ impl Subscriptions {
             if now < subscription.mark_due() {
                 continue;
             }
+            // One without credit takes no turns.
+            subscription.make_way(now, node);
             if subscription.owes_mark() {
                 subscription.mark(now, out);
                 continue;
@@ -356,6 +369,7 @@ impl Subscriptions {
         for subscription in std::mem::take(&mut self.by_channel).into_values() {
             node.hub.lock().remove(subscription.id);
             sub(&node.counters.subscriptions, 1);
+            subscription.count_end(node);
         }
     }
 }

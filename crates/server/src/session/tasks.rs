@@ -1,10 +1,16 @@
 //! Requests that read and write files: done elsewhere, a few at a time, answered when they are.
 
+use std::sync::Arc;
+
+use arioso_store::history::{Explained, PieceSum};
 use arioso_store::snapshot::SnapshotHeader;
-use arioso_wire::{Answer, BackUpRow, Blob, Code, Frame, Request, Rows, SnapshotRow};
+use arioso_stream::Sequence;
+use arioso_stream::filter::{FILTERS_MAX, Filter};
+use arioso_wire::{Answer, BackUpRow, Blob, Code, ExplainRow, Frame, List, Request, Rows, SnapshotRow, SumRow};
 
 use super::{Read, Session, Ticket};
 use crate::backup::BackedUp;
+use crate::explain;
 use crate::history::{ReadRequest, Supplied};
 use crate::output::Output;
 use crate::snapshots::{PIECE_BYTES_MAX, SnapshotAsk, SnapshotTold};
@@ -65,6 +71,23 @@ impl Session {
                 let (name, as_of, offset, bytes_max) = (name.as_str().into(), as_of.0, *offset, *bytes_max);
                 ReadRequest::Snapshot(SnapshotAsk::Get { name, as_of, offset, bytes_max })
             }
+            Request::Explain { begin, filters } => {
+                let asked = tested(filters).and_then(|filters| Ok((explain::first(&self.node, *begin)?, filters)));
+                match asked {
+                    Ok((next, filters)) => ReadRequest::Explain { next, filters },
+                    Err((code, text)) => {
+                        self.fail(channel, code, (0, 0), &text, out);
+                        return true;
+                    }
+                }
+            }
+            Request::Sums { first, last, filters } => match tested(filters) {
+                Ok(filters) => ReadRequest::Sums { first: *first, last: *last, filters },
+                Err((code, text)) => {
+                    self.fail(channel, code, (0, 0), &text, out);
+                    return true;
+                }
+            },
             _ => return false,
         };
         if self.tasks.under_way.len() >= TASKS_MAX {
@@ -87,9 +110,11 @@ impl Session {
                 Ok(Supplied::BackedUp(BackedUp { through, files, bytes })) => {
                     Rows::BackUp(BackUpRow { through, files, bytes })
                 }
+                Ok(Supplied::Explained(told)) => Rows::Explain(explain_row(&told)),
+                Ok(Supplied::Summed(pieces)) => Rows::Sums(sum_rows(&pieces)),
                 Ok(Supplied::Snapshot(Ok(SnapshotTold::Stored))) => Rows::Done { kind: 11 },
                 Ok(Supplied::Snapshot(Ok(SnapshotTold::Piece(header, bytes)))) => Rows::Snapshot(SnapshotRow {
-                    as_of: arioso_stream::Sequence(header.as_of),
+                    as_of: Sequence(header.as_of),
                     total: header.bytes,
                     hash: header.hash,
                     bytes: Blob(bytes),
@@ -107,4 +132,31 @@ impl Session {
             out.push(channel, &Frame::Answer(Answer { more: false, rows }));
         }
     }
+}
+
+/// Filters as they are handed on.
+fn tested(filters: &List<arioso_wire::Filters>) -> Result<Arc<[Box<str>]>, (Code, String)> {
+    let mut texts: Vec<Box<str>> = Vec::new();
+    for text in filters.iter() {
+        texts.push(Filter::new(text).map_err(|bad| (Code::BadFilter, bad.to_string()))?.as_str().into());
+    }
+    if texts.is_empty() || texts.len() > FILTERS_MAX {
+        return Err((Code::TooManyFilters, format!("{} filters, 1 to {FILTERS_MAX} are wanted", texts.len())));
+    }
+    Ok(texts.into())
+}
+
+fn sum_rows(pieces: &[PieceSum]) -> List<arioso_wire::SumRows> {
+    List::collect(pieces.iter().map(|piece| SumRow {
+        first: Sequence(piece.first),
+        last: Sequence(piece.last),
+        messages: piece.messages,
+        bytes: piece.bytes,
+        sum: piece.sum,
+    }))
+}
+
+fn explain_row(told: &Explained) -> ExplainRow {
+    let Explained { segments, stores, bytes_to_read, bytes_useful, messages, tip_messages } = *told;
+    ExplainRow { segments, stores, bytes_to_read, bytes_useful, messages, tip_messages }
 }

@@ -243,3 +243,31 @@ fn an_atomic_batch_may_be_marked_as_it_will_lie() {
     bus.commit();
     assert_eq!(shown(&writer.hear(&bus)), ["1 replies 3x2 ok 1"]);
 }
+
+#[test]
+fn where_another_server_may_take_over_retries_and_refusals_wait_for_a_commit_that_began_later() {
+    let mut bus = Bus::new();
+    bus.node.engine.lock().prove_answers();
+    let mut writer = bus.peer();
+    writer.open(&mut bus, 1, "p");
+    writer.say(&bus, &[(0, topics(&["a"])), (1, publish(1, &[(1, "one")]))]);
+    bus.commit();
+    assert_eq!(shown(&writer.hear(&bus)), ["1 replies 1x1 ok 2"]);
+    let got = writer.say(&bus, &[(1, publish(1, &[(1, "one")])), (1, publish(9, &[(1, "nine")]))]);
+    assert_eq!(shown(&got), Vec::<String>::new());
+    bus.write();
+    assert_eq!(shown(&writer.hear(&bus)), Vec::<String>::new());
+    // One record proves both; what comes when it is on its way needs another.
+    assert_eq!(bus.log.backend().flying().count(), 1);
+    let got = writer.say(&bus, &[(1, publish(1, &[(1, "one")]))]);
+    assert_eq!(shown(&got), Vec::<String>::new());
+    let first = bus.log.backend().flying().next().unwrap();
+    bus.log.backend().complete(first, Outcome::Durable);
+    bus.write();
+    assert_eq!(shown(&writer.hear(&bus)), ["1 replies 1x1 ok 2, 9x1 expected 2"]);
+    bus.commit();
+    assert_eq!(shown(&writer.hear(&bus)), ["1 replies 1x1 ok 2"]);
+    bus.log.backend().fence(7);
+    assert_eq!(shown(&writer.say(&bus, &[(1, publish(1, &[(1, "one")]))])), Vec::<String>::new());
+    assert!(bus.log.step(bus.now.wall, false).is_err());
+}

@@ -112,6 +112,7 @@ pub fn open(
         cursors,
         table: SegmentTable::new(1),
         voids: voids.clone(),
+        rows: None,
     };
     let disk = Arc::new(SimDisk::new(0));
     let assembled = assemble(settings.clone(), disk, hash_seed, found).map_err(fault)?;

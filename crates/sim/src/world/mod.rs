@@ -70,6 +70,8 @@ counts! {
     cuts,
     /// Clients that began anew.
     restarts,
+    /// Spans that took the place of segments.
+    spans,
     /// Messages sent by clients.
     sent,
     /// Messages in the stream at the end.

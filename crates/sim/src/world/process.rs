@@ -12,6 +12,7 @@ use arioso_server::node::Node;
 use arioso_server::opening::{self, Chance};
 use arioso_server::refill::{Refill, RefillJob, Refilled};
 use arioso_store::batch::BATCH_BYTES_MAX;
+use arioso_store::stores::{SpanInfo, Split, SplitProgress};
 
 use super::memory;
 use crate::plan::{Journal, Plan, Plant};
@@ -40,6 +41,8 @@ pub enum Task {
     Journal(Job),
     /// Fills the tip after a start.
     Refill(RefillJob),
+    /// Splits segments into stores, a step at a time.
+    Split(Box<Split>),
 }
 
 /// Its result.
@@ -48,6 +51,16 @@ pub enum Finished {
     Journal(JobDone),
     /// A segment's records.
     Refill(Refilled),
+    /// A span, or why there is none.
+    Split(Result<SpanInfo, arioso_store::Error>),
+}
+
+/// How a task goes on.
+pub enum Ran {
+    /// It is over.
+    Over(Finished),
+    /// It wants to be run again.
+    Goes(Task),
 }
 
 impl std::fmt::Debug for Finished {
@@ -55,16 +68,26 @@ impl std::fmt::Debug for Finished {
         f.write_str(match self {
             Finished::Journal(_) => "Journal",
             Finished::Refill(_) => "Refill",
+            Finished::Split(_) => "Split",
         })
     }
 }
 
 impl Task {
-    /// Does it.
-    pub fn run(self) -> Finished {
+    /// Does it, or a step of it.
+    pub fn run(self) -> Ran {
         match self {
-            Task::Journal(job) => Finished::Journal(job.run()),
-            Task::Refill(job) => Finished::Refill(job.run()),
+            Task::Journal(job) => Ran::Over(Finished::Journal(job.run())),
+            Task::Refill(job) => Ran::Over(Finished::Refill(job.run())),
+            Task::Split(mut split) => match split.step() {
+                Ok(SplitProgress::Working { .. }) => Ran::Goes(Task::Split(split)),
+                Ok(SplitProgress::Done(info)) => Ran::Over(Finished::Split(Ok(*info))),
+                Err(error) => {
+                    // What stays is removed by the next start.
+                    let _ = split.clean_up();
+                    Ran::Over(Finished::Split(Err(error)))
+                }
+            },
         }
     }
 
@@ -75,7 +98,10 @@ impl Task {
             Task::Journal(Job::Seal(_)) => "seal",
             Task::Journal(Job::Checkpoint(_)) => "checkpoint",
             Task::Journal(Job::Retire(_)) => "retire",
+            Task::Journal(Job::Switch(_)) => "switch",
+            Task::Journal(Job::GiveBack(_)) => "give back",
             Task::Refill(_) => "refill",
+            Task::Split(_) => "split",
         }
     }
 }
@@ -232,6 +258,7 @@ impl Process {
                             log.publish_table(true);
                             log.retain(now);
                         }
+                        Finished::Split(result) => notices.extend(log.backend().split_done(result)),
                         Finished::Refill(refilled) => {
                             self.refilling = false;
                             refill.done(refilled, log.tip(), &self.node.names.read());
@@ -244,6 +271,11 @@ impl Process {
                     self.jobs_out += 1;
                     self.jobs_count += 1;
                     self.jobs.push((self.jobs_count, Task::Journal(job)));
+                    new.push(self.jobs_count);
+                }
+                if let Some(split) = log.backend().next_split() {
+                    self.jobs_count += 1;
+                    self.jobs.push((self.jobs_count, Task::Split(Box::new(split))));
                     new.push(self.jobs_count);
                 }
                 if !self.refilling
@@ -341,8 +373,10 @@ impl Process {
         match (self.log, left) {
             (AnyLog::Local(log, _), Left::Disk(disk)) => {
                 for (_, job) in self.jobs {
-                    // The jobs' thread is waited for; what it tells is not listened to.
-                    drop(job.run());
+                    // The jobs' thread is waited for; what it tells is not listened to. A split is abandoned.
+                    if !matches!(job, Task::Split(_)) {
+                        drop(job.run());
+                    }
                 }
                 clean = !disk.is_crashed();
                 if clean {

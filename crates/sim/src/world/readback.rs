@@ -73,7 +73,7 @@ impl Probe {
                 self.out.consume(bytes.len());
             }
             for read in wishes.reads {
-                let supplied = self.node.history.read(&read.request);
+                let supplied = self.node.read(&read.request);
                 self.session.supply(read.ticket, supplied);
             }
             if idle {

@@ -2,13 +2,13 @@
 
 use arioso_journal::local::Notice;
 use arioso_journal::{BatchNumber, Outcome};
-use arioso_server::history::{ReadRequest, Supplied};
+use arioso_server::history::Supplied;
 use arioso_server::session::{Read, Session, Ticket};
-use arioso_server::snapshots;
+use arioso_store::history::Supplied as FromStore;
 use std::sync::Arc;
 
 use super::link::{FAREWELL_NS, Link, OUTPUT_BYTES_CEILING, OUTPUT_BYTES_HARD};
-use super::process::{AnyLog, Finished, Process};
+use super::process::{AnyLog, Finished, Process, Ran};
 use super::queue::Event;
 use super::{MS, US, World};
 use crate::pipe::Arrived;
@@ -123,6 +123,14 @@ impl World {
                     self.counts.checkpoints += 1;
                     self.trace.note(self.now, format_args!("checkpoint {upto}"), &[]);
                 }
+                Notice::Split { info } => {
+                    self.counts.spans += 1;
+                    self.trace.note(
+                        self.now,
+                        format_args!("split {} to {}", info.first_segment, info.last_segment),
+                        &[],
+                    );
+                }
                 Notice::Retired { first_segment, first_sequence } => {
                     self.counts.retired += 1;
                     self.trace.note(self.now, format_args!("retired below {first_segment}, {first_sequence}"), &[]);
@@ -220,12 +228,20 @@ impl World {
         let Some(job) = self.living(life).and_then(|process| process.take_job(number)) else { return Ok(()) };
         let name = job.name();
         self.trace.note(self.now, format_args!("job {number}: {name}"), &[]);
-        let done = job.run();
+        let ran = job.run();
         if self.is_crashed() {
             return self.die(true);
         }
         let at = self.now + self.chance.within(US, 5 * MS);
-        self.queue.push(at, Event::Done(life, done));
+        match ran {
+            Ran::Over(done) => self.queue.push(at, Event::Done(life, done)),
+            Ran::Goes(task) => {
+                if let Some(process) = self.living(life) {
+                    process.jobs.push((number, task));
+                    self.queue.push(at, Event::Job(life, number));
+                }
+            }
+        }
         Ok(())
     }
 
@@ -254,20 +270,21 @@ impl World {
     pub(super) fn read(&mut self, life: u32, number: u32, read: Read) -> Check {
         let plant = self.plant;
         let Some(process) = self.living(life) else { return Ok(()) };
-        let mut supplied = match &read.request {
-            ReadRequest::Snapshot(ask) => Ok(Supplied::Snapshot(snapshots::ask(&process.node, ask))),
-            request => process.node.history.read(request),
-        };
+        let mut supplied = process.node.read(&read.request);
         if self.is_crashed() {
             return self.die(true);
         }
         if plant == Some(Plant::SegmentSkipped)
-            && let Ok(Supplied::Chosen(wanted)) = &mut supplied
+            && let Ok(Supplied::History(FromStore::Chosen(wanted))) = &mut supplied
         {
             *wanted &= self.chance.percent(70);
         }
         self.counts.reads += 1;
-        let bytes = if let Ok(Supplied::Bytes(bytes)) = &supplied { bytes.clone() } else { Default::default() };
+        let bytes = if let Ok(Supplied::History(FromStore::Bytes(bytes))) = &supplied {
+            bytes.clone()
+        } else {
+            Default::default()
+        };
         let (ticket, what) = (read.ticket, supplied.as_ref().err());
         self.trace.note(
             self.now,

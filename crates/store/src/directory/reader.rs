@@ -149,6 +149,22 @@ impl DirectoryReader {
         self.place.range.clone()
     }
 
+    /// Bytes of the sparse index and the trailer, which opening it reads.
+    pub fn index_bytes(&self) -> u64 {
+        self.place.range.end - self.place.range.start - self.blocks_bytes()
+    }
+
+    /// Bytes of all blocks.
+    pub fn blocks_bytes(&self) -> u64 {
+        self.blocks.iter().map(|block| u64::from(block.header.bytes.get())).sum()
+    }
+
+    /// Bytes of the block that a look-up of this name reads.
+    pub fn block_bytes_of(&self, name: &[u8]) -> u64 {
+        let behind = self.blocks.partition_point(|block| self.first_name(block) <= name);
+        self.blocks.get(behind.saturating_sub(1)).map_or(0, |block| block.header.bytes.get().into())
+    }
+
     /// What it holds in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.blocks.capacity() * size_of::<Block>() + self.names.capacity()

@@ -20,7 +20,7 @@ pub mod window;
 
 pub use header::{ChainEnd, SegmentHeader, SegmentState};
 pub use names::{EarlierNames, TopicNames, WantedNames, lost_name};
-pub use reader::{ReadRequest, SegmentReader, Selector, Slices, Step, Wanted, has_wanted, read_request};
+pub use reader::{ReadRequest, SLICE_BYTES, SegmentReader, Selector, Slices, Step, Wanted, has_wanted, read_request};
 pub use scan::{Chain, KnownEnd, Scan, Scanned, Torn};
 pub use seal::{SealInput, Sealed, seal};
 pub use summary::{Summary, TopicSum};

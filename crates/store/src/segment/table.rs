@@ -1,10 +1,11 @@
-//! The table of segments: which there are, which sequences lie in each, and how far each may be read.
+//! The table of spans and segments: which there are, which sequences lie in each, and how far each may be read.
 
 use std::collections::VecDeque;
 
 use super::trailer::Trailer;
 use crate::Damage;
 use crate::places::Places;
+use crate::stores::SpanInfo;
 
 /// What is known of one segment.
 #[derive(Clone, Debug)]
@@ -31,9 +32,10 @@ pub struct SegmentInfo {
     pub places: Places,
 }
 
-/// All segments, ascending.
+/// All spans, and all segments behind them, ascending.
 #[derive(Clone, Debug, Default)]
 pub struct SegmentTable {
+    spans: Vec<SpanInfo>,
     segments: VecDeque<SegmentInfo>,
     missing: Vec<Damage>,
     first_kept: u64,
@@ -42,12 +44,50 @@ pub struct SegmentTable {
 impl SegmentTable {
     /// An empty table of a stream whose sequences are kept from `first_kept` on.
     pub fn new(first_kept: u64) -> SegmentTable {
-        SegmentTable { segments: VecDeque::new(), missing: Vec::new(), first_kept }
+        SegmentTable { spans: Vec::new(), segments: VecDeque::new(), missing: Vec::new(), first_kept }
     }
 
     /// Sequences below are not kept.
     pub fn first_kept(&self) -> u64 {
         self.first_kept
+    }
+
+    /// The spans, ascending; what lies in them lies in no segment.
+    pub fn spans(&self) -> &[SpanInfo] {
+        &self.spans
+    }
+
+    /// Adds the next span.
+    pub fn push_span(&mut self, info: SpanInfo) {
+        assert!(self.spans.last().is_none_or(|last| last.last_segment < info.first_segment));
+        self.spans.push(info);
+    }
+
+    /// The span that holds a sequence, or the next one above it; none if it lies behind all.
+    pub fn span_at(&self, sequence: u64) -> Option<&SpanInfo> {
+        let at = self.spans.partition_point(|info| info.last_sequence < sequence);
+        self.spans.get(at)
+    }
+
+    /// A span takes the place of the segments it was made of, which are given.
+    pub fn switch(&mut self, info: SpanInfo) -> Vec<SegmentInfo> {
+        let count = self.segments.partition_point(|segment| segment.number <= info.last_segment);
+        self.push_span(info);
+        self.segments.drain(..count).collect()
+    }
+
+    /// Whether a sequence lies before all segments: in a span, or missing.
+    pub fn is_before_segments(&self, sequence: u64) -> bool {
+        self.segments.front().is_none_or(|info| sequence < info.first_sequence)
+    }
+
+    /// A sequence at or below which no message is stamped at or after a time.
+    pub fn sequence_at_time(&self, timestamp: i64) -> u64 {
+        let at = self.spans.partition_point(|info| info.last_timestamp < timestamp);
+        match self.spans.get(at) {
+            Some(span) => span.first_sequence,
+            None => self.from_time(timestamp).map_or(0, |info| info.first_sequence),
+        }
     }
 
     /// Adds the next segment.
@@ -114,11 +154,12 @@ impl SegmentTable {
         &self.missing
     }
 
-    /// Forgets the segments below `number`; sequences are kept from `first_kept` on.
+    /// Forgets the segments below `number`, and spans that end below `first_kept`; sequences are kept from `first_kept` on.
     pub fn retire(&mut self, number: u64, first_kept: u64) -> Vec<SegmentInfo> {
         let count = self.segments.partition_point(|info| info.number < number);
         self.first_kept = self.first_kept.max(first_kept);
         self.missing.retain(|damage| damage.last >= first_kept);
+        self.spans.retain(|span| span.last_sequence >= first_kept);
         self.segments.drain(..count).collect()
     }
 }

@@ -309,7 +309,8 @@ impl Builder {
         }
     }
 
-    fn close(&mut self) {
+    /// Ends the open batch.
+    pub fn close(&mut self) {
         let Some(open) = self.open.take() else { return };
         let records = self.chunk.split().freeze();
         let names_bytes: usize = open.names.iter().map(|name| name.name.len()).sum();

@@ -1,5 +1,5 @@
-//! Messages, bytes and newest sequence of each topic; and, where a journal can fail, what each message that is not settled
-//! changed of them, so that it can be taken back.
+//! Messages, bytes and newest sequence of each topic; and what each message that is not settled changed of them, so that it
+//! can be taken back, and that the newest settled one is known: a message on its way may be lost with the power.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -29,16 +29,11 @@ struct Open {
 #[derive(Default)]
 pub(super) struct Counts {
     topics: Vec<TopicCounts>,
-    /// Messages that are not settled, oldest first; `None` where nothing is ever taken back.
-    open: Option<VecDeque<Open>>,
+    /// Messages that are not settled, oldest first.
+    open: VecDeque<Open>,
 }
 
 impl Counts {
-    /// From here on messages may be taken back.
-    pub fn keep_open(&mut self) {
-        self.open.get_or_insert_default();
-    }
-
     /// Counts of a topic.
     pub fn get(&self, topic: u32) -> TopicCounts {
         self.topics.get(topic as usize).copied().unwrap_or_default()
@@ -55,16 +50,13 @@ impl Counts {
         counts.messages += 1;
         counts.bytes += u64::from(bytes);
         let before = std::mem::replace(&mut counts.last, sequence);
-        if let Some(open) = &mut self.open {
-            open.push_back(Open { sequence, topic, bytes, before });
-        }
+        self.open.push_back(Open { sequence, topic, bytes, before });
     }
 
-    /// The newest message of each topic at or below a settled sequence, where no newer one is settled. What is not settled
-    /// and can't be taken back counts as newer.
+    /// The newest message of each topic at or below a settled sequence, where no newer one is settled.
     pub fn newest_settled(&self, topics: &[u32], to: Sequence, out: &mut Vec<Sequence>) {
         let mut before: BTreeMap<u32, Sequence> = BTreeMap::new();
-        for message in self.open.iter().flatten().filter(|message| message.sequence > to) {
+        for message in self.open.iter().filter(|message| message.sequence > to) {
             before.entry(message.topic).or_insert(message.before);
         }
         let newest = topics.iter().map(|topic| {
@@ -76,17 +68,14 @@ impl Counts {
 
     /// Everything at or below is settled or was taken back.
     pub fn settled(&mut self, to: Sequence) {
-        if let Some(open) = &mut self.open {
-            while open.pop_front_if(|message| message.sequence <= to).is_some() {}
-        }
+        while self.open.pop_front_if(|message| message.sequence <= to).is_some() {}
     }
 
     /// Takes back what lies in ascending ranges and is not settled. Costs a look at every message that is not.
     pub fn take_back(&mut self, ranges: &[(Sequence, Sequence)]) {
-        let Some(open) = &mut self.open else { return };
         let mut newest: BTreeMap<u32, Sequence> = BTreeMap::new();
         let topics = &mut self.topics;
-        open.retain_mut(|message| {
+        self.open.retain_mut(|message| {
             let last = newest.entry(message.topic).or_insert(message.before);
             message.before = *last;
             let at = ranges.partition_point(|(_, to)| *to < message.sequence);
@@ -121,7 +110,6 @@ mod tests {
     #[test]
     fn the_newest_as_of_a_settled_place_is_told_though_a_later_one_may_be_taken_back() {
         let mut counts = Counts::default();
-        counts.keep_open();
         for (topic, sequence) in [(1, 1), (2, 2), (1, 3), (1, 4)] {
             counts.add(topic, 40, Sequence(sequence));
         }
@@ -138,7 +126,6 @@ mod tests {
     #[test]
     fn what_is_taken_back_leaves_the_newest_of_what_is_kept() {
         let mut counts = Counts::default();
-        counts.keep_open();
         for (topic, sequence) in [(1, 1), (2, 2), (1, 3), (1, 4), (2, 5), (1, 6)] {
             counts.add(topic, 40, Sequence(sequence));
         }

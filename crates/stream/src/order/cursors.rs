@@ -337,6 +337,10 @@ impl Cursors {
         expired
     }
 
+    pub(super) fn forget_dropped(&mut self) {
+        self.dropped.clear();
+    }
+
     /// The bodies of control record 5 of all that changed at or after a sequence, settled as they are; dropped ones have holder
     /// epoch 0. What changed before is not asked for any more.
     pub fn bodies_from(&mut self, from: Sequence) -> Vec<Vec<u8>> {

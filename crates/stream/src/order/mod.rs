@@ -192,7 +192,7 @@ impl Order {
         self.topics.get(topic)
     }
 
-    /// The newest message of each of these topics at or below a settled sequence, where no newer one is settled or sure to be.
+    /// The newest message of each of these topics at or below a settled sequence, where no newer one is settled.
     pub fn newest_settled(&self, topics: &[u32], to: Sequence, out: &mut Vec<Sequence>) {
         self.topics.newest_settled(topics, to, out);
     }
@@ -261,6 +261,11 @@ impl Order {
     /// A cursor found at a start.
     pub fn restore_cursor(&mut self, state: CursorState) {
         self.cursors.restore(state);
+    }
+
+    /// Nothing is to be told of dropped cursors.
+    pub fn forget_dropped_cursors(&mut self) {
+        self.cursors.forget_dropped();
     }
 
     /// A cursor that was dropped in a segment which is not sealed.
@@ -390,11 +395,6 @@ impl Order {
         self.publishers.due(publisher, epoch)
     }
 
-    /// The journal can fail: messages may be taken back before they are settled.
-    pub fn may_void(&mut self) {
-        self.topics.keep_open();
-    }
-
     /// Everything at or below is settled or void.
     pub fn settled(&mut self, to: Sequence) {
         self.topics.settled(to);
@@ -493,6 +493,11 @@ impl Order {
             topics.add(topic, bytes, sequence);
         });
         VerdictKind::Stored { first, batch }
+    }
+
+    /// Ends the open batch: what comes goes into the next one.
+    pub fn part(&mut self) {
+        self.builder.close();
     }
 
     /// Closes the open batch and gives out all that wait, oldest first. `reserved_to` is set ahead of the newest number.

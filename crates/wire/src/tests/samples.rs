@@ -143,6 +143,7 @@ pub(super) fn requests() -> Vec<Frame> {
         Request::Commit { name: "c".into(), holder_epoch: 1, next: Sequence(2) },
         Request::Status,
         Request::BackUp { folder: Text::from("/backup/monday") },
+        Request::Sums { first: Sequence(1), last: Sequence(2), filters: List::collect(["a"]) },
         Request::Other { kind: 99, body: Bytes::from_static(b"?") },
     ]
     .into_iter()
@@ -177,6 +178,7 @@ pub(super) fn answers() -> Vec<Frame> {
             tip_bytes: 5,
             tip_first: Sequence(6),
         }),
+        Rows::Sums(List::collect([SumRow { first: Sequence(1), last: Sequence(2), messages: 3, bytes: 4, sum: 5 }])),
         Rows::Other { kind: 99, count: 1, rows: Bytes::from_static(b"?") },
     ]
     .into_iter()

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arioso_journal::backend::{Replay, ReplayEnd};
+use arioso_journal::backend::{Replay, ReplayEnd, Wake};
+use arioso_journal::delayed::Delayed;
 use arioso_journal::local::Local;
 use arioso_journal::memory::MemoryBackend;
 use arioso_journal::{Backend, BatchNumber, Completion, Error, Outcome, Room, Write};
@@ -24,6 +25,51 @@ pub trait Paced: Backend {
     fn due_us(&self) -> Option<u64>;
     /// What must be done behind the writer's back.
     fn attend(&mut self);
+    /// Connections to a database, and the writes that may be in flight there.
+    fn connections(&self) -> (u32, u32) {
+        (0, 0)
+    }
+}
+
+/// A backend that works at its own pace.
+pub trait Bare: Backend {
+    /// What must be done behind the writer's back.
+    fn attend(&mut self);
+    /// Connections to a database, and the writes that may be in flight there.
+    fn connections(&self) -> (u32, u32) {
+        (0, 0)
+    }
+}
+
+impl<B: Bare> Paced for Delayed<B> {
+    fn at(&mut self, now_us: u64) {
+        self.set_now_us(now_us);
+    }
+
+    fn is_due(&self) -> bool {
+        true
+    }
+
+    fn due_us(&self) -> Option<u64> {
+        self.next_due_us()
+    }
+
+    fn attend(&mut self) {
+        self.inner().attend();
+    }
+
+    fn connections(&self) -> (u32, u32) {
+        self.inner_ref().connections()
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl Bare for arioso_journal::postgres::Postgres {
+    fn attend(&mut self) {}
+
+    fn connections(&self) -> (u32, u32) {
+        (arioso_journal::postgres::Postgres::connections(self), self.limit())
+    }
 }
 
 impl Paced for MemoryBackend {
@@ -42,17 +88,7 @@ impl Paced for MemoryBackend {
     fn attend(&mut self) {}
 }
 
-impl Paced for Local {
-    fn at(&mut self, _: u64) {}
-
-    fn is_due(&self) -> bool {
-        true
-    }
-
-    fn due_us(&self) -> Option<u64> {
-        None
-    }
-
+impl Bare for Local {
     fn attend(&mut self) {
         // On the log's own thread: at this bench's rates a segment lasts longer than a run.
         while let Some(job) = self.next_job() {
@@ -82,6 +118,11 @@ impl<B: Paced> Watched<B> {
         self.inner.due_us().map(|due| Duration::from_micros(due.saturating_sub(now_us)))
     }
 
+    /// Connections to a database, and the writes that may be in flight there.
+    pub fn connections(&self) -> (u32, u32) {
+        self.inner.connections()
+    }
+
     /// Does what must be done behind the writer's back.
     pub fn attend(&mut self) {
         self.inner.attend();
@@ -101,8 +142,20 @@ impl<B: Paced> Backend for Watched<B> {
         self.inner.replay(from, replay)
     }
 
+    fn fails(&self) -> bool {
+        self.inner.fails()
+    }
+
     fn room(&self) -> Room {
         self.inner.room()
+    }
+
+    fn slots(&self) -> u32 {
+        self.inner.slots()
+    }
+
+    fn wake_by(&mut self, wake: Wake) {
+        self.inner.wake_by(wake);
     }
 
     fn submit(&mut self, write: Write) {

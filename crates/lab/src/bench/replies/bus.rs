@@ -8,6 +8,8 @@ use std::time::Instant;
 
 use arioso_client::Route;
 use arioso_disk::{Disk, RealDisk, SimDisk};
+use arioso_journal::Backend;
+use arioso_journal::delayed::{Delayed, Delays};
 use arioso_journal::local::{Local, LocalOptions, LocalReplay, NewStream, RecoveredTopic};
 use arioso_journal::memory::{MemoryBackend, Schedule};
 use arioso_server::assemble::{Found, assemble};
@@ -41,8 +43,20 @@ const TOPICS_MAX: u32 = 100_000;
 pub enum Durable<'a> {
     /// Nothing: writes take as long as a schedule says, up to so many at a time.
     Memory(Schedule, usize),
-    /// Segments in a directory.
-    Local(&'a Path),
+    /// Segments in a directory, some writes delayed.
+    Local(&'a Path, Delays),
+    /// A database, some writes delayed.
+    #[cfg(feature = "postgres")]
+    Postgres(&'a arioso_journal::postgres::PostgresOptions, Delays),
+}
+
+/// What the bus had open at its end: connections, and writes that might be in flight.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Used {
+    /// Connections to a database for writing.
+    pub connections: u32,
+    /// Writes that might be in flight.
+    pub writes: u32,
 }
 
 /// The bus.
@@ -50,7 +64,7 @@ pub struct WatchedBus {
     node: Arc<Node>,
     stop: Arc<AtomicBool>,
     sessions: watch::Sender<bool>,
-    log: JoinHandle<std::result::Result<(), arioso_journal::Error>>,
+    log: JoinHandle<std::result::Result<Used, arioso_journal::Error>>,
     written: Arc<Mutex<Vec<Written>>>,
 }
 
@@ -71,7 +85,7 @@ impl WatchedBus {
                 let found = found(resume, SegmentTable::new(1));
                 WatchedBus::run(settings, Arc::new(SimDisk::new(1)), found, backend, began)
             }
-            Durable::Local(folder) => {
+            Durable::Local(folder, delays) => {
                 let disk = RealDisk::create(*folder).map_err(|error| journal(error.into()))?;
                 let disk: Arc<dyn Disk> = Arc::new(disk);
                 let new_stream = NewStream { id: 1, name: "bench".into(), now: wall() };
@@ -85,7 +99,23 @@ impl WatchedBus {
                     publisher: recovered.next_publisher,
                 };
                 let found = found(resume, local.table().clone());
-                WatchedBus::run(settings, disk, found, local, began)
+                WatchedBus::run(settings, disk, found, Delayed::new(local, delays.clone()), began)
+            }
+            #[cfg(feature = "postgres")]
+            Durable::Postgres(options, delays) => {
+                let mut backend = arioso_journal::postgres::Postgres::open(options).map_err(journal)?;
+                let taken = backend.take_over().map_err(journal)?;
+                let resume = Resume {
+                    next: taken.end.next_sequence,
+                    // The first batch reserves.
+                    reserved_to: Sequence(taken.end.next_sequence.0 - 1),
+                    timestamp: taken.end.timestamp_floor,
+                    batch: taken.end.newest_batch.map_or(1, |newest| newest.0 + 1),
+                    publisher: 1,
+                };
+                let found = found(resume, SegmentTable::new(1));
+                let backend = Delayed::new(backend, delays.clone());
+                WatchedBus::run(settings, Arc::new(SimDisk::new(1)), found, backend, began)
             }
         }
     }
@@ -100,10 +130,24 @@ impl WatchedBus {
         let (node, tip) = assemble(settings, disk, 1, found).map_err(journal)?;
         let written = Arc::new(Mutex::new(Vec::new()));
         let backend = Watched::new(backend, began, Arc::clone(&written));
-        let log = Log::new(Arc::clone(&node), backend, tip);
+        let mut log = Log::new(Arc::clone(&node), backend, tip);
+        let news = Arc::new(AtomicBool::new(false));
+        let (own, told) = (Arc::downgrade(&node), Arc::clone(&news));
+        log.backend().wake_by(Arc::new(move || {
+            let Some(node) = own.upgrade() else { return };
+            {
+                let _engine = node.engine.lock();
+                told.store(true, Ordering::Release);
+            }
+            node.work.notify_all();
+        }));
+        if log.has_slots() && log.backend_ref().slots() == 1 {
+            // A database that was just taken over: its first batch is written alone.
+            log.mark(wall());
+        }
         let stop = Arc::new(AtomicBool::new(false));
         let (own, shared) = (Arc::clone(&node), Arc::clone(&stop));
-        let log = std::thread::Builder::new().name("bench-log".into()).spawn(move || write(log, &own, &shared));
+        let log = std::thread::Builder::new().name("bench-log".into()).spawn(move || write(log, &own, &shared, &news));
         let (sessions, _) = watch::channel(false);
         Ok(WatchedBus { node, stop, sessions, log: log.map_err(io("a thread"))?, written })
     }
@@ -118,8 +162,8 @@ impl WatchedBus {
         })
     }
 
-    /// Ends it; the writes it made.
-    pub fn end(self) -> Result<Vec<Written>> {
+    /// Ends it; the writes it made, and what it had open.
+    pub fn end(self) -> Result<(Vec<Written>, Used)> {
         self.sessions.send_replace(true);
         {
             let _engine = self.node.engine.lock();
@@ -127,9 +171,9 @@ impl WatchedBus {
         }
         self.node.work.notify_all();
         let ended = self.log.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        ended.map_err(journal)?;
+        let used = ended.map_err(journal)?;
         let mut written = self.written.lock();
-        Ok(std::mem::take(&mut *written))
+        Ok((std::mem::take(&mut *written), used))
     }
 }
 
@@ -142,29 +186,35 @@ fn found(resume: Resume, table: SegmentTable) -> Found {
     Found { table, ..Found::empty(identity, resume, Names::new(TOPICS_MAX, 1)) }
 }
 
-/// The log's thread: steps when something waits or a write is due.
+/// The log's thread: steps when something waits and can be written, became known, or is due.
 fn write<B: Paced>(
     mut log: Log<Watched<B>>,
     node: &Node,
     stop: &AtomicBool,
-) -> std::result::Result<(), arioso_journal::Error> {
+    news: &AtomicBool,
+) -> std::result::Result<Used, arioso_journal::Error> {
+    let mut used = Used::default();
     loop {
         log.backend().attend();
-        let wait = log.backend().wait();
         {
             let mut engine = node.engine.lock();
-            let idle = !engine.has_pending() && !stop.load(Ordering::Acquire);
+            let wait = log.backend_ref().wait();
+            let writes = engine.has_pending() && log.has_slots();
+            let ends = stop.load(Ordering::Acquire) && !engine.has_in_flight();
             match wait {
-                Some(wait) if idle && !wait.is_zero() => {
-                    node.work.wait_for(&mut engine, wait);
-                }
-                None if idle => node.work.wait(&mut engine),
-                _ => {}
+                _ if writes || ends || news.swap(false, Ordering::AcqRel) => {}
+                Some(wait) if !wait.is_zero() => drop(node.work.wait_for(&mut engine, wait)),
+                None => node.work.wait(&mut engine),
+                Some(_) => {}
             }
         }
         log.step(wall(), false)?;
-        if stop.load(Ordering::Acquire) && !node.engine.lock().has_pending() && log.backend().wait().is_none() {
-            return Ok(());
+        let (connections, writes) = log.backend_ref().connections();
+        used.connections = used.connections.max(connections);
+        used.writes = writes;
+        let engine = node.engine.lock();
+        if stop.load(Ordering::Acquire) && !engine.has_pending() && !engine.has_in_flight() && !log.has_held() {
+            return Ok(used);
         }
     }
 }

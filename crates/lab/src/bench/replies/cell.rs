@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use arioso_client::{Client, Message, Options, Publisher};
+use arioso_journal::delayed::Delays;
 use arioso_journal::memory::Schedule;
 use arioso_journal::settings::PER_PUBLISHER;
 use arioso_journal::{Group, group_of};
@@ -43,8 +44,13 @@ pub struct Cell {
     pub writes_max: usize,
     /// Which writes are slow comes from it.
     pub seed: u64,
-    /// The directory of the journal `local`; `None`: the backend in memory.
+    /// The directory of the journal `local`.
     pub folder: Option<std::path::PathBuf>,
+    /// The database of the journal `postgres`; without either, the backend in memory.
+    #[cfg(feature = "postgres")]
+    pub database: Option<arioso_journal::postgres::PostgresOptions>,
+    /// Slow writes come from the network, not from a delay of their completion.
+    pub network: bool,
 }
 
 /// What came of it.
@@ -68,6 +74,14 @@ pub struct Outcome {
     pub over_rule_p99_us: f64,
     /// Replies that came before the rule let them: 0, or the run does not count.
     pub before_rule: u64,
+    /// Messages of a write, on the mean.
+    pub msgs_per_write: f64,
+    /// Messages of a write: how many writes held 1, 2, up to 4, 8 and so on.
+    pub write_sizes: Vec<u64>,
+    /// Connections to a database that were open at most.
+    pub connections: u32,
+    /// Writes that might be in flight at the end.
+    pub writes_in_flight: u32,
     /// Mean lateness of the sender itself, in what an open loop counts as latency.
     pub late_mean_us: f64,
 }
@@ -98,8 +112,14 @@ impl Cell {
     }
 
     fn durable(&self) -> Durable<'_> {
+        let percent = if self.network { 0.0 } else { self.slow_percent };
+        let delays = Delays { seed: self.seed, percent, delay_us: self.slow_us.0..=self.slow_us.1 };
+        #[cfg(feature = "postgres")]
+        if let Some(options) = &self.database {
+            return Durable::Postgres(options, delays);
+        }
         match &self.folder {
-            Some(folder) => Durable::Local(folder),
+            Some(folder) => Durable::Local(folder, delays),
             None => {
                 let schedule = Schedule {
                     seed: self.seed,
@@ -127,8 +147,10 @@ impl Cell {
         };
         let (sent, late_ns) = sent?;
         runtime.block_on(close(publishers))?;
-        let written = bus.end()?;
-        self.outcome(sent, &written, nanos(zero.duration_since(began)), began, late_ns)
+        let (written, used) = bus.end()?;
+        let mut outcome = self.outcome(sent, &written, nanos(zero.duration_since(began)), began, late_ns)?;
+        (outcome.connections, outcome.writes_in_flight) = (used.connections, used.writes);
+        Ok(outcome)
     }
 
     async fn publishers(&self, watched: &WatchedBus, runtime: &Handle) -> Result<Vec<(Client, Publisher)>> {
@@ -236,6 +258,7 @@ impl Cell {
             .map_err(|sequence| Error::Wrong(format!("message {sequence} was answered and lies in no write")))?;
         let (mut replies, mut over) = (histogram(), histogram());
         let (mut writes, mut slow) = (histogram(), histogram());
+        let (mut written_messages, mut write_sizes) = (0, Vec::new());
         let (mut rule_sum, mut over_sum, mut before, mut last) = (0f64, 0f64, 0, warm);
         for (message, leaves) in messages.iter().zip(rule).filter(|(message, _)| message.due >= warm) {
             replies.saturating_record(message.replied - message.due);
@@ -248,6 +271,11 @@ impl Cell {
         for write in written.iter().filter(|write| write.submitted >= warm && write.known != u64::MAX) {
             let took = write.known - write.submitted;
             writes.saturating_record(took);
+            let size = write.last - write.first + 1;
+            written_messages += size;
+            let class = size.next_power_of_two().ilog2() as usize;
+            write_sizes.resize(write_sizes.len().max(class + 1), 0);
+            write_sizes[class] += 1;
             if took >= self.slow_us.0 * 1_000 {
                 slow.saturating_record(took);
             }
@@ -265,6 +293,10 @@ impl Cell {
             over_rule_mean_us: mean(over_sum),
             over_rule_p99_us: over.value_at_quantile(0.99) as f64 / 1e3,
             before_rule: before,
+            msgs_per_write: written_messages as f64 / writes.len().max(1) as f64,
+            write_sizes,
+            connections: 0,
+            writes_in_flight: 0,
             late_mean_us: late_ns as f64 / 1e3,
         })
     }

@@ -8,6 +8,7 @@
 mod backend;
 mod bus;
 mod cell;
+mod place;
 mod rule;
 
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ use super::report::{Report, Spread, Table};
 use super::workload::PAYLOAD_BYTES_MIN;
 use super::{Error, Result, io};
 use cell::{Cell, Outcome};
+use place::Place;
 
 /// The bus itself may cost this much, on the mean, in every cell.
 const OVER_RULE_US_MAX: f64 = 300.0;
@@ -31,8 +33,11 @@ const OVER_RULE_US_MAX: f64 = 300.0;
 pub enum Backend {
     /// Writes that take as long as a schedule says; nothing is kept.
     Memory,
-    /// Segments on the disk: one write at a time, so there are no slow ones to hide.
+    /// Segments on the disk: one write at a time.
     Local,
+    /// A throw-away PostgreSQL server on this machine.
+    #[cfg(feature = "postgres")]
+    Postgres,
 }
 
 /// How messages come.
@@ -65,9 +70,18 @@ pub struct RepliesArgs {
     /// Milliseconds of every other write
     #[arg(long, value_name = "FROM-TO", default_value = "1-3")]
     pub write_ms: String,
-    /// Writes in flight at most
+    /// Writes in flight at most, of the backend in memory
     #[arg(long, value_name = "N", default_value_t = 1_024)]
     pub writes_max: usize,
+    /// For --backend postgres: max-writes-in-flight
+    #[arg(long, value_name = "N|adaptive", default_value = "20")]
+    pub writes_in_flight: String,
+    /// For --backend postgres: connections
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub connections: u32,
+    /// For --backend postgres: slow chunks of the network instead of slow writes, by a proxy in between
+    #[arg(long)]
+    pub proxy: bool,
     /// Publishers
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub publishers: u32,
@@ -137,11 +151,14 @@ pub fn run(arguments: &RepliesArgs) -> Result<Report> {
         writes_max: arguments.writes_max,
         seed: arguments.seed,
         folder: None,
+        #[cfg(feature = "postgres")]
+        database: None,
+        network: arguments.proxy,
     };
-    let local = arguments.backend == Backend::Local;
-    // Local writes one after the other: side by side the cells would measure each other's syncs.
-    let alone = arguments.alone || local;
-    let slow_percent: &[f64] = if local { &[0.0] } else { &arguments.slow_percent };
+    // What makes syncs goes alone: side by side the cells would measure each other's.
+    let alone = arguments.alone || arguments.backend != Backend::Memory;
+    let slow_percent: &[f64] = &arguments.slow_percent;
+    let place = Place::new(arguments)?;
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(io("a runtime"))?;
     let mut all: Vec<Measured> = Vec::new();
     let mut used: Vec<Used> = Vec::new();
@@ -161,8 +178,7 @@ pub fn run(arguments: &RepliesArgs) -> Result<Report> {
                 ..cell.clone()
             });
             let meter = Meter::begin(None);
-            let outcomes =
-                if alone { one_by_one(arguments, local, cells, &runtime)? } else { side_by_side(cells, &runtime)? };
+            let outcomes = if alone { one_by_one(&place, cells, &runtime)? } else { side_by_side(cells, &runtime)? };
             used.push(meter.used());
             all[first..].iter_mut().zip(outcomes).for_each(|(measured, outcome)| measured.runs.push(outcome));
         }
@@ -188,6 +204,11 @@ fn check_arguments(arguments: &RepliesArgs) -> Result<()> {
     if let Some(percent) = arguments.slow_percent.iter().find(|percent| !(0.0..=100.0).contains(*percent)) {
         return Err(Error::Use(format!("--slow-percent {percent}: 0 to 100 is wanted")));
     }
+    arioso_journal::settings::writes_in_flight(Some(&arguments.writes_in_flight))
+        .map_err(|error| Error::Use(error.to_string()))?;
+    if !(1..=1_000).contains(&arguments.connections) {
+        return Err(Error::Use(format!("--connections {}: 1 to 1000 are wanted", arguments.connections)));
+    }
     if arguments.size < PAYLOAD_BYTES_MIN {
         return Err(Error::Use(format!("--size {}: {PAYLOAD_BYTES_MIN} bytes or more are wanted", arguments.size)));
     }
@@ -198,19 +219,11 @@ fn check_arguments(arguments: &RepliesArgs) -> Result<()> {
 }
 
 fn one_by_one(
-    arguments: &RepliesArgs,
-    local: bool,
+    place: &Place<'_>,
     cells: impl Iterator<Item = Cell>,
     runtime: &tokio::runtime::Runtime,
 ) -> Result<Vec<Outcome>> {
-    let one = |cell: Cell| {
-        if !local {
-            return cell.run(runtime.handle());
-        }
-        let folder = super::server::folder(arguments.data.as_deref())?;
-        Cell { folder: Some(folder.path().into()), ..cell }.run(runtime.handle())
-    };
-    cells.map(one).collect()
+    cells.map(|cell| place.run(cell, runtime.handle())).collect()
 }
 
 fn side_by_side(cells: impl Iterator<Item = Cell>, runtime: &tokio::runtime::Runtime) -> Result<Vec<Outcome>> {
@@ -232,6 +245,8 @@ fn tell(arguments: &RepliesArgs, alone: bool, all: &[Measured], used: &[Used]) -
     report.parameter("slow_ms", &arguments.slow_ms);
     report.parameter("write_ms", &arguments.write_ms);
     report.parameter("writes_max", arguments.writes_max);
+    report.parameter("writes_in_flight", &arguments.writes_in_flight);
+    report.parameter("proxy", arguments.proxy);
     report.parameter("size", arguments.size);
     report.parameter("seconds", arguments.seconds);
     report.parameter("warmup", arguments.warmup);
@@ -247,6 +262,7 @@ fn tell(arguments: &RepliesArgs, alone: bool, all: &[Measured], used: &[Used]) -
             "/s",
             "reply mean",
             "p50",
+            "p90",
             "p99",
             "p99.9",
             "write mean",
@@ -254,6 +270,9 @@ fn tell(arguments: &RepliesArgs, alone: bool, all: &[Measured], used: &[Used]) -
             "rule mean",
             "reply - rule",
             "p99",
+            "msgs/write",
+            "connections",
+            "limit",
         ],
     );
     for cell in all {
@@ -265,6 +284,7 @@ fn tell(arguments: &RepliesArgs, alone: bool, all: &[Measured], used: &[Used]) -
             Spread::of(cell.runs.iter().map(|run| run.msgs_per_s)).text(),
             ms(&|run| run.replies.mean_us),
             ms(&|run| run.replies.p50_us),
+            ms(&|run| run.replies.p90_us),
             ms(&|run| run.replies.p99_us),
             ms(&|run| run.replies.p999_us),
             ms(&|run| run.writes.mean_us),
@@ -272,6 +292,9 @@ fn tell(arguments: &RepliesArgs, alone: bool, all: &[Measured], used: &[Used]) -
             ms(&|run| run.rule_mean_us),
             ms(&|run| run.over_rule_mean_us),
             ms(&|run| run.over_rule_p99_us),
+            Spread::of(cell.runs.iter().map(|run| run.msgs_per_write)).text(),
+            Spread::of(cell.runs.iter().map(|run| f64::from(run.connections))).text(),
+            Spread::of(cell.runs.iter().map(|run| f64::from(run.writes_in_flight))).text(),
         ]);
     }
     report.tables.push(table);
