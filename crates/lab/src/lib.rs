@@ -5,6 +5,7 @@
 pub mod bench;
 pub mod merge_bench;
 pub mod tip_bench;
+mod tip_plot;
 
 mod options;
 mod page;

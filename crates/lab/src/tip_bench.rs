@@ -36,12 +36,21 @@ pub struct Args {
     /// Bytes of a read.
     #[arg(long, default_value_t = 256 << 10)]
     pub slice: usize,
-    /// Each row is the best of so many runs.
-    #[arg(long, default_value_t = 3)]
+    /// Each row is the median of so many runs, in which the ways take turns.
+    #[arg(long, default_value_t = 5)]
     pub rounds: u32,
     /// Seed of the random order.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Warm caches: nothing else is read before a row.
+    #[arg(long)]
+    pub warm: bool,
+    /// Only the JSON line.
+    #[arg(long)]
+    pub json: bool,
+    /// Draws the sweep into this file (SVG).
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
     /// Recorded streams (JSON lines, zstd): entries tested per message delivered, reading one topic after the other.
     #[arg(long)]
     pub stream: Vec<PathBuf>,
@@ -58,6 +67,9 @@ impl Args {
             slice: 16 << 10,
             rounds: 1,
             seed: 1,
+            warm: false,
+            json: false,
+            plot: None,
             stream: Vec::new(),
         }
     }
@@ -106,17 +118,25 @@ struct Summary<'a> {
     bench: &'static str,
     tip_mib: usize,
     topics: u32,
+    warm: bool,
     seed: u64,
     rows: &'a [Row],
     streams: &'a [StreamRow],
 }
 
 /// Measures, prints parameters, a table and a JSON line.
-pub fn run(args: &Args, out: &mut dyn Write) -> io::Result<()> {
+pub fn run(args: &Args, line_out: &mut dyn Write) -> io::Result<()> {
+    let mut nowhere = io::sink();
+    let out: &mut dyn Write = if args.json { &mut nowhere } else { &mut *line_out };
     writeln!(
         out,
-        "tip: {} MiB, {} topics, reads of {} bytes, best of {} rounds, seed {}",
-        args.tip_mib, args.topics, args.slice, args.rounds, args.seed
+        "tip: {} MiB, {} topics, reads of {} bytes, {} caches, median of {} rounds, seed {}",
+        args.tip_mib,
+        args.topics,
+        args.slice,
+        if args.warm { "warm" } else { "cold" },
+        args.rounds,
+        args.seed
     )?;
     let mut rows = Vec::new();
     if args.stream.is_empty() {
@@ -149,12 +169,16 @@ pub fn run(args: &Args, out: &mut dyn Write) -> io::Result<()> {
         bench: "tip",
         tip_mib: args.tip_mib,
         topics: args.topics,
+        warm: args.warm,
         seed: args.seed,
         rows: &rows,
         streams: &streams,
     };
-    serde_json::to_writer(&mut *out, &summary)?;
-    writeln!(out)
+    if let Some(file) = &args.plot {
+        std::fs::write(file, crate::tip_plot::svg(&rows))?;
+    }
+    serde_json::to_writer(&mut *line_out, &summary)?;
+    writeln!(line_out)
 }
 
 const TOPICS_PER_PARTITION: u32 = 16;
@@ -185,6 +209,10 @@ impl Selector for Bitmap {
         let from = self.partitions.partition_point(|partition| partition.0 < from_count);
         out.extend_from_slice(&self.partitions[from..]);
         self.partition_count
+    }
+
+    fn whole_partition(&mut self, _partition: PartitionId) -> bool {
+        true
     }
 
     fn exact_topics(&self) -> Option<&[u32]> {
@@ -270,22 +298,27 @@ fn measure_payload(args: &Args, payload: usize, rows: &mut Vec<Row>, out: &mut d
         metrics.column_bytes as f64 / filled.messages as f64
     )?;
     let mut cold = vec![0u64; COLD_BYTES / 8];
+    // Written to once: whoever reads again and again has its buffer, and does not wait for the system to make its pages.
+    let mut copy = BytesMut::zeroed(args.slice + (1 << 20));
     for percent in &args.selectivity {
         let mut selection = selection(args, *percent, args.seed);
-        let mut best = [Duration::MAX; WAYS.len()];
+        let mut runs = [const { Vec::new() }; WAYS.len()];
         let mut result = [(0, 0, 0); WAYS.len()];
         for _ in 0..args.rounds.max(1) {
             for (at, (_, way)) in WAYS.iter().enumerate() {
-                let mut copy = BytesMut::with_capacity(args.slice + (1 << 20));
-                cool(&mut cold);
+                copy.clear();
+                if !args.warm {
+                    cool(&mut cold);
+                }
                 let begun = processor_time();
                 result[at] = match way {
                     None => scan_in_place(&filled, &selection, args.slice, &mut copy),
                     Some(way) => read(&filled, &mut selection, *way, args.slice, &mut copy),
                 };
-                best[at] = best[at].min(processor_time() - begun);
+                runs[at].push(processor_time() - begun);
             }
         }
+        let took = runs.map(median);
         for (at, (name, _)) in WAYS.iter().enumerate() {
             let (messages, tested, digest) = result[at];
             assert_eq!(digest, result[0].2, "{name} delivers other bytes");
@@ -295,8 +328,8 @@ fn measure_payload(args: &Args, payload: usize, rows: &mut Vec<Row>, out: &mut d
                 way: name,
                 messages,
                 tested,
-                ns_per_message: best[at].as_nanos() as f64 / messages.max(1) as f64,
-                ratio: best[at].as_secs_f64() / best[0].as_secs_f64().max(1e-9),
+                ns_per_message: took[at].as_nanos() as f64 / messages.max(1) as f64,
+                ratio: took[at].as_secs_f64() / took[0].as_secs_f64().max(1e-9),
             };
             writeln!(
                 out,
@@ -305,8 +338,21 @@ fn measure_payload(args: &Args, payload: usize, rows: &mut Vec<Row>, out: &mut d
             )?;
             rows.push(row);
         }
+        let scanned = filled.batches.iter().map(Bytes::len).sum::<usize>() as f64;
+        writeln!(
+            out,
+            "{:>7} {:>8} the linear scan goes {:.1} GB/s",
+            payload,
+            percent,
+            scanned / took[0].as_nanos() as f64
+        )?;
     }
     Ok(())
+}
+
+fn median(mut runs: Vec<Duration>) -> Duration {
+    runs.sort_unstable();
+    runs.get(runs.len() / 2).copied().unwrap_or_default()
 }
 
 /// More than the caches hold.
@@ -409,7 +455,7 @@ fn measure_stream(path: &Path, tip_bytes: usize) -> io::Result<StreamRow> {
     let mut sequence = 0u64;
     let mut rounds = 0;
     let mut written = 0;
-    while rounds == 0 || (written < 2 * tip_bytes && rounds < 1000) {
+    while rounds == 0 || (written < 2 * tip_bytes && rounds < 1_000_000) {
         rounds += 1;
         let lines = io::BufReader::new(zstd::Decoder::new(std::fs::File::open(path)?)?);
         let mut batch = BytesMut::new();

@@ -1,7 +1,7 @@
 //! Puts a bus together from what a start found.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use arioso_disk::Disk;
 use arioso_journal::limit::WritesInFlight;
@@ -13,6 +13,7 @@ use arioso_stream::names::Names;
 use arioso_stream::order::{Order, OrderLimits, PublisherState, Resume, TopicCounts};
 use arioso_stream::tip::{CHUNK_BYTES, TipConfig, TipWriter};
 use parking_lot::{Condvar, Mutex, RwLock};
+use tokio::sync::Semaphore;
 
 use crate::cursor_replay::CursorsFound;
 use crate::engine::{ENTRIES_MAX, Engine, Start};
@@ -163,7 +164,14 @@ pub fn assemble(
         snapshots: Snapshots::default(),
         counters: Counters::default(),
         topic_floor: AtomicU32::new(found.topic_floor),
+        told_to: AtomicU64::new(0),
         next_session: AtomicU32::new(1),
+        slices: Arc::new(Semaphore::new(slices_at_once())),
     };
     Ok((Arc::new(node), tip))
+}
+
+/// One a core: more would not be done sooner, and would stand before whoever has a live message to deliver.
+fn slices_at_once() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -1,11 +1,12 @@
 //! Drives one session on a socket (or on a pipe inside the process): reads, writes, disk reads, time, wake-ups.
 
 use std::io::{self, IoSlice};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
-use tokio::sync::watch;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, watch};
 use tokio::task::JoinSet;
 
 use crate::clock::Clock;
@@ -28,12 +29,20 @@ where
 {
     let (mut reader, mut writer) = tokio::io::split(stream);
     let mut session = Session::new(Arc::clone(&node), clock.mono());
+    session.pace();
+    let mut awaited: Option<SliceGrant> = None;
+    let mut granted = None;
     let mailbox = Arc::clone(session.mailbox());
     let mut out = Output::default();
     let mut reads: JoinSet<(Ticket, Result<Supplied, String>)> = JoinSet::new();
     loop {
         let wishes = session.turn(clock.now(), &mut out);
-        let Wishes { reads: wanted, again, close } = wishes;
+        if let Some(permit) = granted.take() {
+            // It is read. Nobody else reads one before all who could run by now have run: live deliveries are among them.
+            tokio::task::yield_now().await;
+            drop(permit);
+        }
+        let Wishes { reads: wanted, again, slice, close } = wishes;
         if close {
             return farewell(&mut writer, &mut out).await;
         }
@@ -41,6 +50,8 @@ where
             let node = Arc::clone(&node);
             reads.spawn_blocking(move || (ticket, node.read(&request)));
         }
+        // Kept from turn to turn: it is the place in the queue. Whoever has no room for a slice leaves the queue.
+        awaited = if slice { awaited.or_else(|| Some(slice_grant(&node))) } else { None };
         let due = session.deadline() - clock.mono();
         let due = Duration::from_nanos(u64::try_from(due.max(0)).unwrap_or(0));
         tokio::select! {
@@ -50,6 +61,11 @@ where
                     session.shut_down(&mut out);
                     return farewell(&mut writer, &mut out).await;
                 }
+            }
+            permit = async { awaited.as_mut().expect("it is asked for while a slice is wanted").await }, if slice => {
+                awaited = None;
+                granted = Some(permit.map_err(io::Error::other)?);
+                session.grant_slice();
             }
             written = write(&mut writer, &mut out), if !out.is_empty() => written?,
             () = mailbox.notified() => {}
@@ -67,6 +83,13 @@ where
             () = tokio::time::sleep(due) => {}
         }
     }
+}
+
+type SliceGrant = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send>>;
+
+/// Leave to read one slice of recovery.
+fn slice_grant(node: &Node) -> SliceGrant {
+    Box::pin(Arc::clone(&node.slices).acquire_owned())
 }
 
 /// Cancelled without loss: bytes are in the session's buffer when this completes, or nowhere.

@@ -27,6 +27,11 @@ impl Bell {
         }
     }
 
+    /// Whether nothing that matches was committed since it was armed.
+    pub fn is_armed(&self) -> bool {
+        self.armed.load(Ordering::SeqCst)
+    }
+
     /// No wake-up is wanted.
     pub fn disarm(&self) -> bool {
         let was = self.armed.swap(false, Ordering::SeqCst);

@@ -266,6 +266,7 @@ impl<B: Backend> Log<B> {
         let voids: Vec<(Sequence, Sequence)> = self.voided.iter().map(|range| (range.first, range.last)).collect();
         self.tip.set_visible(settled_to, &self.open, &voids);
         self.wake();
+        self.node.told_to.store(settled_to.0, Ordering::SeqCst);
         while self.in_flight.front().is_some_and(|batch| batch.last <= settled_to) {
             self.in_flight.pop_front();
         }

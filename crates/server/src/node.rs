@@ -8,13 +8,14 @@
 //! | `hub` | adding or removing a subscription, finding who is woken by one commit | `engine` |
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use arioso_stream::names::Names;
 use arioso_stream::tip::TipShared;
 use arioso_stream::topic::{Topic, TopicId};
 use arioso_wire::Code;
 use parking_lot::{Condvar, Mutex, RwLock};
+use tokio::sync::Semaphore;
 
 use crate::engine::Engine;
 use crate::history::History;
@@ -62,8 +63,13 @@ pub struct Node {
     pub counters: Counters,
     /// No topic below this number is new.
     pub topic_floor: AtomicU32,
+    /// Of everything settled at or below the hub has told those who wait for it.
+    pub told_to: AtomicU64,
     /// The next session's number.
     pub next_session: AtomicU32,
+    /// Slices of recovery that are read at the same time. Whoever waits for one waits here, in order, and not among those
+    /// who run: a live delivery runs before all of them.
+    pub slices: Arc<Semaphore>,
 }
 
 impl Node {

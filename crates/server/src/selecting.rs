@@ -39,6 +39,12 @@ impl Selector for Selecting<'_> {
         count.0
     }
 
+    fn whole_partition(&mut self, partition: PartitionId) -> bool {
+        // Asked of those that were just told, which are in order.
+        let found = self.partitions.binary_search_by_key(&partition.0, |selected| selected.partition.0);
+        found.is_ok_and(|at| self.partitions[at].whole)
+    }
+
     fn exact_topics(&self) -> Option<&[u32]> {
         None
     }
@@ -51,5 +57,27 @@ impl Selector for Selecting<'_> {
             wanted |= u64::from(yes) << bit;
         }
         wanted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arioso_stream::filter::FilterSet;
+
+    #[test]
+    fn a_partition_wanted_whole_is_told_apart_from_one_wanted_in_part() {
+        let mut names = Names::new(10, 7);
+        for (id, topic) in (1..).zip(["a/b/c", "a/c/d", "x/y/z", "x/y"]) {
+            names.insert(TopicId(id), topic).unwrap();
+        }
+        let filters = FilterSet::parse(["a/b/**", "x/y/z"]).unwrap();
+        let mut selection = Selection::new(&filters, &names);
+        let names = RwLock::new(names);
+        let mut selecting = Selecting::new(&mut selection, &names);
+        let mut found = Vec::new();
+        selecting.partitions(0, &mut found);
+        let whole: Vec<bool> = found.iter().map(|partition| selecting.whole_partition(*partition)).collect();
+        assert_eq!(whole, [true, false], "{found:?}");
     }
 }

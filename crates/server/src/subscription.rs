@@ -9,6 +9,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use arioso_stream::Sequence;
 use arioso_stream::matcher::SubscriptionId;
@@ -66,6 +67,8 @@ pub struct Subscription {
     bell: Arc<Bell>,
     selection: Selection,
     reader: Reader,
+    /// It has reached the end and follows what is committed; otherwise it recovers.
+    live: bool,
     /// When it gives memory back if others wait for it.
     way_due: i64,
     /// Bytes that may be sent; below zero a record was longer than the credit, and that much is owed.
@@ -125,6 +128,7 @@ impl Subscription {
         node: &Node,
     ) -> Subscription {
         let before = Sequence(begins.first.0.saturating_sub(1));
+        let live = begins.newest.is_none() && begins.first > node.tip.settled_to();
         Subscription {
             channel,
             id,
@@ -139,6 +143,7 @@ impl Subscription {
             through: before,
             told: before,
             told_at: now,
+            live,
             passed_bytes: 0,
             slices: VecDeque::new(),
             read_through: before,
@@ -178,6 +183,26 @@ impl Subscription {
     /// Bytes that the turn [`Turn::Reads`] asked for.
     pub fn supply(&mut self, node: &Node, read: Result<Supplied, String>) {
         self.reader.supply(node, read);
+    }
+
+    /// Whether it has reached the end and follows what is committed.
+    pub fn is_live(&self) -> bool {
+        self.live
+    }
+
+    /// Where it waits and nothing that matches was committed: passes all that others were told of, without reading it. Many
+    /// subscriptions that match little would else read the stream once a second each.
+    pub fn pass_unmatched(&mut self, node: &Node) -> bool {
+        // In this order: what is told after this look rings the bell first.
+        let told_to = Sequence(node.told_to.load(Ordering::SeqCst));
+        let waits = self.live && self.slices.is_empty() && self.bell.is_armed();
+        if !waits || told_to <= self.through {
+            return false;
+        }
+        self.reader.pass_to(node, told_to.next());
+        self.read_through = self.read_through.max(told_to);
+        self.through = told_to;
+        true
     }
 
     /// Whether something was passed that no mark told of.
@@ -246,6 +271,7 @@ impl Subscription {
         self.bell.disarm();
         self.make_way(now, node);
         let turn = self.read(now, node, out, announce);
+        self.live = turn == Turn::Waits;
         if turn != Turn::Waits {
             return turn;
         }

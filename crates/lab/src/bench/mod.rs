@@ -4,6 +4,7 @@
 //! sums), prints its parameters, tables, and last one JSON line. Budgets are ratios within one run: absolute times are not
 //! stable on a machine that others use too, which is why the JSON line tells how much of it they used.
 
+pub mod herd;
 pub mod limits;
 pub mod load;
 pub mod machine;
@@ -15,6 +16,7 @@ pub mod replies;
 pub mod report;
 pub mod server;
 pub mod slow;
+pub mod subscribers;
 pub mod topics;
 pub mod workload;
 
@@ -113,6 +115,16 @@ pub enum Bench {
         after_help = "Examples:\n  arioso bench slow\n  arioso bench slow --fast 20 --messages 200000 --rounds 9"
     )]
     Slow(slow::SlowArgs),
+    /// Many clients recover at once while publishing goes on
+    #[command(
+        after_help = "Examples:\n  arioso bench herd\n  arioso bench herd --clients 1000 --messages 2000000 --rate 2000"
+    )]
+    Herd(herd::HerdArgs),
+    /// Very many filters, very many subscriptions, and what those cost that match little
+    #[command(
+        after_help = "Examples:\n  arioso bench subscribers\n  arioso bench subscribers --idle 30000 --connections 100 --growth 4,400"
+    )]
+    Subscribers(subscribers::SubscribersArgs),
     /// Very many topics: memory, restart after kill -9, first message of one topic
     #[command(
         after_help = "Examples:\n  arioso bench topics\n  arioso bench topics --topics 1000000 --messages 10000000"
@@ -145,6 +157,8 @@ impl Bench {
             Bench::Replay(arguments) => replay::run(arguments)?,
             Bench::Replies(arguments) => replies::run(arguments)?,
             Bench::Slow(arguments) => slow::run(arguments)?,
+            Bench::Herd(arguments) => herd::run(arguments)?,
+            Bench::Subscribers(arguments) => subscribers::run(arguments)?,
             Bench::Topics(arguments) => topics::run(arguments)?,
             Bench::PeerLoad(arguments) => peers::load(arguments)?,
             Bench::PeerReplay(arguments) => peers::replay(arguments)?,

@@ -66,6 +66,8 @@ pub struct Wishes {
     pub reads: Vec<Read>,
     /// It has more to do without any event.
     pub again: bool,
+    /// It has a slice of recovery to read, and room for it. Unless it is paced that is more to do.
+    pub slice: bool,
     /// It is over: send what is left, then close.
     pub close: bool,
 }
@@ -151,6 +153,16 @@ impl Session {
         self.heard_at = now;
     }
 
+    /// From now on each slice of recovery is to be granted: [`Wishes::slice`] asks, [`Session::grant_slice`] answers.
+    pub fn pace(&mut self) {
+        self.subscriptions.pace();
+    }
+
+    /// The next turn may read a slice of recovery.
+    pub fn grant_slice(&mut self) {
+        self.subscriptions.grant();
+    }
+
     /// When something is due though nothing happens.
     pub fn deadline(&self) -> i64 {
         let dead = self.heard_at + 3 * self.heartbeat_ns;
@@ -173,7 +185,8 @@ impl Session {
             self.listings.turn(&self.node, out);
             self.turn_tasks(&mut wishes.reads, out);
             self.subscriptions.mark_all(now.mono, &self.node, out);
-            wishes.again |= self.subscriptions.turn(now.mono, &self.node, out, &mut wishes.reads);
+            wishes.slice = self.subscriptions.turn(now.mono, &self.node, out, &mut wishes.reads);
+            wishes.again |= wishes.slice && !self.subscriptions.is_paced();
         }
         self.beat(now.mono, out);
         if out.bytes() > before {

@@ -34,6 +34,8 @@ pub(super) struct Subscriptions {
     by_channel: BTreeMap<u16, Subscription>,
     /// Channels that want a turn, each once.
     runnable: VecDeque<u16>,
+    /// Slices of recovery that may be read; none: as many as there is room for.
+    granted: Option<u32>,
     pieces: BTreeMap<u16, FilterPieces>,
     pub cursors: HeldCursors,
     told: Told,
@@ -278,13 +280,37 @@ impl Subscriptions {
         Some(subscription.through())
     }
 
-    /// Gives turns while there is room for what they put out; true when one wants another turn at once.
+    /// From now on a slice of recovery is read only when one was granted; live subscriptions need no grant.
+    pub fn pace(&mut self) {
+        self.granted = Some(0);
+    }
+
+    /// Whether slices of recovery are granted one by one.
+    pub fn is_paced(&self) -> bool {
+        self.granted.is_some()
+    }
+
+    /// One slice of recovery more.
+    pub fn grant(&mut self) {
+        self.granted = Some(1);
+    }
+
+    /// Gives turns while there is room for what they put out; true when one wants another turn.
     pub fn turn(&mut self, now: i64, node: &Node, out: &mut Output, reads: &mut Vec<Read>) -> bool {
         let mut turns = self.runnable.len();
         while turns > 0 && out.has_room() {
             turns -= 1;
             let Some(channel) = self.runnable.pop_front() else { break };
             let Some(subscription) = self.by_channel.get_mut(&channel) else { continue };
+            if let Some(granted) = &mut self.granted
+                && !subscription.is_live()
+            {
+                if *granted == 0 {
+                    self.runnable.push_back(channel);
+                    continue;
+                }
+                *granted -= 1;
+            }
             subscription.queued = false;
             let told = &mut self.told;
             let turn = subscription.turn(now, node, out, &mut |out, slices| told.announce(node, out, slices));
@@ -322,6 +348,10 @@ impl Subscriptions {
             // One without credit takes no turns.
             subscription.make_way(now, node);
             if subscription.owes_mark() {
+                subscription.mark(now, out);
+                continue;
+            }
+            if !subscription.busy && !subscription.queued && subscription.pass_unmatched(node) {
                 subscription.mark(now, out);
                 continue;
             }

@@ -5,6 +5,7 @@
 mod conditions;
 mod connection;
 mod cursors;
+mod herd;
 mod publishing;
 mod subscribing;
 mod support;

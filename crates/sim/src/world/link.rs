@@ -35,6 +35,8 @@ pub struct Link {
     pub turn_at: u64,
     /// The session has more to do: nothing is read before.
     pub again: bool,
+    /// The session has a slice of recovery to read: its next turn may.
+    pub slice: bool,
     /// The session is over and sends what is left until then.
     pub farewell: Option<u64>,
     /// The client has let it go.
@@ -55,6 +57,7 @@ impl Link {
             down_tap: Tap::new(),
             turn_at: u64::MAX,
             again: false,
+            slice: false,
             farewell: None,
             client_gone: false,
         }

@@ -320,7 +320,8 @@ impl World {
             self.wake(client, self.now);
             return Ok(());
         };
-        let session = Session::new(Arc::clone(&process.node), self.now.cast_signed());
+        let mut session = Session::new(Arc::clone(&process.node), self.now.cast_signed());
+        session.pace();
         self.links_count += 1;
         self.counts.connections += 1;
         let number = self.links_count;
@@ -398,12 +399,16 @@ impl World {
                 break;
             }
         }
+        if std::mem::take(&mut link.slice) {
+            session.grant_slice();
+        }
         let wishes = session.turn(clock, &mut link.out);
         link.again = wishes.again;
+        link.slice = wishes.slice;
         let deadline = session.deadline();
         if wishes.close {
             link.farewell = Some(now + FAREWELL_NS);
-        } else if deadline <= clock.mono && !wishes.again {
+        } else if deadline <= clock.mono && !wishes.again && !wishes.slice {
             return violated(format!(
                 "the session of link {number} is due at {deadline}, which is past, and has done nothing"
             ));
@@ -420,7 +425,7 @@ impl World {
             let at = now + self.chance.within(10 * US, 3 * MS);
             self.queue.push(at, Event::Read(life, number, read));
         }
-        let next = if wishes.again { now + US } else { deadline.cast_unsigned() };
+        let next = if wishes.again || wishes.slice { now + US } else { deadline.cast_unsigned() };
         self.turn_soon(number, next.min(due.unwrap_or(u64::MAX)));
         Ok(false)
     }

@@ -309,6 +309,47 @@ impl Chunk {
         }
     }
 
+    /// Where runs of rows lie, into as many `places`: empty for an empty run.
+    pub(super) fn places(&self, runs: &[Range<u32>], places: &mut [Range<u32>]) {
+        match &self.body {
+            Body::Open(_) => {
+                for (run, place) in runs.iter().zip(places).filter(|(run, _)| !run.is_empty()) {
+                    *place = self.start(run.start)..self.end(run.end - 1);
+                }
+            }
+            Body::Sealed(sealed) => {
+                for (run, place) in runs.iter().zip(places).filter(|(run, _)| !run.is_empty()) {
+                    let start = run.start.checked_sub(1).map_or(0, |before| sealed.ends[before as usize]);
+                    *place = start..sealed.ends[run.end as usize - 1];
+                }
+            }
+        }
+    }
+
+    /// Asks memory for where a row lies. A row there is not is passed over; of an open chunk nothing is asked for: it is new.
+    pub(super) fn fetch_place(&self, row: u64) {
+        if let Body::Sealed(sealed) = &self.body {
+            let end = usize::try_from(row).ok().and_then(|row| sealed.ends.get(row..=row));
+            end.into_iter().for_each(fetch);
+        }
+    }
+
+    /// Asks memory for a row's record and what follows it, at most so many bytes of the record.
+    pub(super) fn fetch_record(&self, row: u64, bytes_max: u32) {
+        let (Body::Sealed(sealed), Ok(row)) = (&self.body, u32::try_from(row)) else {
+            return;
+        };
+        if row as usize >= sealed.ends.len() {
+            return;
+        }
+        let (start, end) = (self.start(row), self.end(row));
+        if let Some(piece) = last_from(&sealed.pieces, row) {
+            let from = (start - piece.start) as usize;
+            let bytes = piece.bytes.get(from..from + (end - start).min(bytes_max) as usize);
+            bytes.into_iter().for_each(fetch);
+        }
+    }
+
     /// Writes the topics of the rows from `index` on into `out`, which they fill.
     pub(super) fn topics(&self, index: u32, out: &mut [u32]) {
         match &self.body {
@@ -397,6 +438,25 @@ impl Chunk {
         let end = piece.start + piece.bytes.len() as u32;
         (piece.bytes.clone(), piece.start..end)
     }
+}
+
+/// What memory fetches at once.
+const LINE_BYTES: usize = 64;
+
+/// Asks memory for the cache lines of `items`, without waiting for them.
+#[inline]
+#[expect(unsafe_code, reason = "there is no safe way to ask for memory without waiting for it")]
+pub(super) fn fetch<T>(items: &[T]) {
+    const { assert!(size_of::<T>() > 0 && size_of::<T>() <= LINE_BYTES) };
+    #[cfg(target_arch = "x86_64")]
+    for line in items.iter().step_by(LINE_BYTES / size_of::<T>()) {
+        // SAFETY: every x86-64 has SSE, and a prefetch reads nothing: it may be given any address.
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(std::ptr::from_ref(line).cast());
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = items;
 }
 
 fn last_from(pieces: &[Piece], index: u32) -> Option<&Piece> {

@@ -1,31 +1,40 @@
 //! Turns runs of selected rows into slices: takes out what no reader gets, stops before what is not settled, keeps
 //! within the budget.
 //!
-//! Runs come many at a time. Where each lies is looked up for a block of them before the first is cut out, and a byte of
-//! each of its cache lines is read: the memory then fetches them side by side, and whoever copies the slices finds them
-//! in the cache.
+//! Runs come many at a time. Where each lies is looked up for a block of them before the first is cut out, and memory is
+//! asked for each some runs before its turn: it fetches them side by side, and whoever copies them finds them in the cache.
+//!
+//! Single messages are copied together, long runs go out as slices of the chunk's own bytes: a part for each message
+//! would cost more than its copy, in every layer down to the socket.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 
-use super::chunk::Chunk;
+use super::chunk::{Chunk, fetch};
 use super::{Slice, TipShared, Visible};
 use crate::record::Sequence;
 
 /// Runs looked up at once.
 const RUNS_AT_ONCE: usize = 64;
-
 /// What memory fetches at once.
-const LINE_BYTES: usize = 64;
-/// Of a longer run the beginning is looked at only: the memory foresees the rest.
-const LOOK_BYTES_MAX: u32 = 512;
-
-/// Runs closer together than this need no look ahead: the memory foresees them.
-const SPACING_MIN: usize = 128;
-/// The first cache has 32 KiB.
-const LOOK_AHEAD_BYTES: u32 = 8 << 10;
+const LINE_BYTES: u32 = 64;
+/// Runs further apart than this, in the mean, are asked for before their chunks are entered.
+const SCOUTED_SLOTS_MIN: usize = 32;
+/// Runs memory is asked for ahead of the one that is copied.
+const RUNS_AHEAD: usize = 12;
+/// Of a longer run the beginning is asked for only: the memory foresees the rest.
+const RUN_AHEAD_BYTES_MAX: u32 = 512;
+/// With fewer bytes than this between two runs memory is asked for what lies between them, too: it gives a stream of
+/// lines in less time than a part of them singly.
+const HOLE_BYTES_MAX: u32 = 600;
+/// How far ahead of the copy such a stream is asked for.
+const STREAM_AHEAD_BYTES: u32 = 3 << 10;
+/// Runs below this many bytes, in the mean, are copied together …
+const COPIED_RUN_BYTES_MAX: u32 = 1 << 10;
+/// … if there are this many at once.
+const COPIED_RUNS_MIN: usize = 4;
 
 /// Why a read stops at a slot; what is selected below it has been delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,9 +55,19 @@ struct Pending {
     bytes: Range<u32>,
 }
 
+/// Rows of the chunk that were copied and are not in `out` yet.
+#[derive(Default)]
+struct Copied {
+    bytes: BytesMut,
+    records: u32,
+    /// The first row and the last.
+    first: u32,
+    last: u32,
+}
+
 /// Where a read's records go.
 pub(super) enum Out<'a> {
-    /// Cut out of the chunk, uncopied.
+    /// Cut out of the chunk, or copied together where they are short.
     Slices(&'a mut Vec<Slice>),
     /// Copied, one behind the other, and counted.
     Bytes(&'a mut BytesMut, &'a mut u32),
@@ -71,6 +90,11 @@ pub(super) struct Delivery<'a> {
     piece: Bytes,
     piece_at: Range<u32>,
     pending: Pending,
+    copied: Copied,
+    /// The chunks that were asked for runs, and which runs: room to work in.
+    scouted: Vec<(Arc<Chunk>, Range<usize>)>,
+    /// Runs of this block are copied together.
+    copies: bool,
 }
 
 impl<'a> Delivery<'a> {
@@ -88,6 +112,9 @@ impl<'a> Delivery<'a> {
             piece: Bytes::new(),
             piece_at: 0..0,
             pending: Pending::default(),
+            copied: Copied::default(),
+            scouted: Vec::new(),
+            copies: false,
         }
     }
 
@@ -109,6 +136,7 @@ impl<'a> Delivery<'a> {
     /// Lets everything out that is pending. Returns the sequence of the last record delivered; zero if there is none.
     pub(super) fn finish(&mut self) -> Sequence {
         self.flush();
+        self.let_copied_out();
         let row = std::mem::take(&mut self.last_row);
         if let (Some(chunk), Some(row)) = (&self.chunk, row.checked_sub(1)) {
             self.last = chunk.sequence(row);
@@ -125,7 +153,13 @@ impl<'a> Delivery<'a> {
     /// Returns how many of the runs are delivered whole.
     pub(super) fn offer_runs(&mut self, base: u64, runs: &[Range<u32>], from: u64) -> (usize, ControlFlow<Stop>) {
         let mut at = 0;
+        let mut scouted = 0;
         while let Some(first) = runs.get(at) {
+            if scouted < runs.len().min(at + RUNS_AT_ONCE) {
+                let to = runs.len().min(scouted + 2 * RUNS_AT_ONCE);
+                self.scout(base, &runs[scouted..to]);
+                scouted = to;
+            }
             let first = base + u64::from(first.start);
             let Some(chunk) = self.enter(first.max(from)) else {
                 return (at, ControlFlow::Break(Stop::Gone(first.max(from))));
@@ -150,34 +184,72 @@ impl<'a> Delivery<'a> {
         (at, ControlFlow::Continue(()))
     }
 
+    /// Where runs lie far apart: asks memory for where they lie, then for their records, whatever chunks they are in. What
+    /// has left is passed over.
+    fn scout(&mut self, base: u64, runs: &[Range<u32>]) {
+        let (Some(first), Some(last)) = (runs.first(), runs.last()) else {
+            return;
+        };
+        if (last.end - first.start) as usize <= runs.len() * SCOUTED_SLOTS_MIN {
+            return;
+        }
+        self.scouted.clear();
+        self.shared.with_chunks(|chunks| {
+            let mut next = chunks.partition_point(|chunk| chunk.first_slot <= base + u64::from(first.start));
+            let mut at = 0;
+            while let (Some(chunk), true) = (chunks.get(next.saturating_sub(1)), at < runs.len()) {
+                let end = chunk.end_slot();
+                let inside = runs[at..].partition_point(|run| base + u64::from(run.end) <= end);
+                self.scouted.push((chunk.clone(), at..at + inside));
+                // A run over the end of a chunk is long: nothing is asked for.
+                at += inside + usize::from(inside == 0);
+                next += 1;
+            }
+        });
+        for (chunk, inside) in &self.scouted {
+            let rows =
+                runs[inside.clone()].iter().map(|run| (base + u64::from(run.start)).wrapping_sub(chunk.first_slot));
+            rows.for_each(|row| chunk.fetch_place(row));
+        }
+        for (chunk, inside) in &self.scouted {
+            for run in &runs[inside.clone()] {
+                let row = (base + u64::from(run.start)).wrapping_sub(chunk.first_slot);
+                chunk.fetch_record(row, RUN_AHEAD_BYTES_MAX);
+            }
+        }
+    }
+
     /// Delivers runs that lie in one chunk. Returns how many were begun.
     fn offer_block(&mut self, chunk: &Chunk, base: u64, block: &[Range<u32>], from: u64) -> (usize, ControlFlow<Stop>) {
         let row = |slot: u32| ((base + u64::from(slot)).max(from) - chunk.first_slot) as u32;
         let mut rows = [const { 0..0 }; RUNS_AT_ONCE];
-        let mut bytes = [(0, 0); RUNS_AT_ONCE];
-        for (at, run) in block.iter().enumerate() {
-            rows[at] = row(run.start)..row(run.end);
-            if !rows[at].is_empty() {
-                bytes[at] = (chunk.start(rows[at].start), chunk.end(rows[at].end - 1));
-            }
+        for (rows, run) in rows.iter_mut().zip(block) {
+            *rows = row(run.start)..row(run.end);
         }
-        let (rows, bytes) = (&rows[..block.len()], &bytes[..block.len()]);
+        let rows = &rows[..block.len()];
         let end = block.last().map_or(0, |run| base + u64::from(run.end));
         let is_plain = self.cuts.is_none() && end <= self.visible.settled_slot;
-        let mut looked_to = 0;
-        for (at, (rows, (start, end))) in rows.iter().zip(bytes).enumerate() {
-            if at == looked_to {
-                looked_to = self.look_ahead(chunk, rows.start, at, bytes);
-            }
-            if rows.is_empty() {
+        if !is_plain {
+            return self.offer_each(rows);
+        }
+        let mut places = [const { 0..0 }; RUNS_AT_ONCE];
+        chunk.places(rows, &mut places);
+        let places = &places[..block.len()];
+        let Some(first) = places.iter().position(|place| !place.is_empty()) else {
+            return (block.len(), ControlFlow::Continue(()));
+        };
+        self.enter_piece(chunk, rows[first].start, places[first].start);
+        let bytes: u32 = places.iter().map(|place| place.end - place.start).sum();
+        let copies = places.len() >= COPIED_RUNS_MIN && bytes / places.len() as u32 <= COPIED_RUN_BYTES_MAX;
+        self.set_copies(copies, bytes);
+        let mut ahead = Ahead::of(&places[first..], bytes);
+        for (at, (rows, place)) in rows.iter().zip(places).enumerate().skip(first) {
+            ahead.ask(&self.piece, self.piece_at.start, &places[at..]);
+            if u64::from(place.end - place.start) <= self.left {
+                self.put(rows.clone(), place.clone());
                 continue;
             }
-            let rows = rows.clone();
-            if is_plain && u64::from(end - start) <= self.left {
-                self.put(rows, *start..*end);
-                continue;
-            }
-            let flow = self.offer(rows);
+            let flow = self.offer(rows.clone());
             if flow.is_break() {
                 return (at + 1, flow);
             }
@@ -185,32 +257,36 @@ impl<'a> Delivery<'a> {
         (block.len(), ControlFlow::Continue(()))
     }
 
-    /// Reads a byte of each cache line of what lies at `bytes[at..]`, as much as the first cache holds beside what it is
-    /// copied to; the first of it is a row's. Returns where that ends.
-    fn look_ahead(&mut self, chunk: &Chunk, row: u32, at: usize, bytes: &[(u32, u32)]) -> usize {
-        let mut to = at;
-        let mut sum = 0;
-        while to < bytes.len() && sum < LOOK_AHEAD_BYTES {
-            sum += (bytes[to].1 - bytes[to].0).min(LOOK_BYTES_MAX) + LINE_BYTES as u32;
-            to += 1;
+    fn offer_each(&mut self, rows: &[Range<u32>]) -> (usize, ControlFlow<Stop>) {
+        for (at, rows) in rows.iter().enumerate().filter(|(_, rows)| !rows.is_empty()) {
+            let flow = self.offer(rows.clone());
+            if flow.is_break() {
+                return (at + 1, flow);
+            }
         }
-        let span = bytes[to - 1].1.saturating_sub(bytes[at].0) as usize;
-        if span < (to - at) * SPACING_MIN {
-            return to;
-        }
-        if !self.piece_at.contains(&bytes[at].0) {
+        (rows.len(), ControlFlow::Continue(()))
+    }
+
+    /// Makes the piece a row begins in the one that is looked at.
+    fn enter_piece(&mut self, chunk: &Chunk, row: u32, start: u32) {
+        if !self.piece_at.contains(&start) {
+            self.flush();
             (self.piece, self.piece_at) = chunk.piece_of(row);
         }
-        let mut looked = 0;
-        for (start, end) in &bytes[at..to] {
-            // What lies in the next piece is not looked at.
-            let begins = start.wrapping_sub(self.piece_at.start) as usize;
-            let ends = begins.saturating_add((end - start).min(LOOK_BYTES_MAX) as usize);
-            let lines = self.piece.get(begins..ends).unwrap_or_default();
-            looked ^= lines.iter().step_by(LINE_BYTES).fold(0, |all, byte| all ^ byte);
+    }
+
+    /// What comes, of about so many bytes, is copied together or not.
+    fn set_copies(&mut self, copies: bool, bytes: u32) {
+        if copies != self.copies {
+            self.flush();
+            self.let_copied_out();
         }
-        std::hint::black_box(looked);
-        to
+        self.copies = copies;
+        match &mut self.out {
+            Out::Bytes(out, _) => out.reserve(bytes as usize),
+            Out::Slices(_) if copies => self.copied.bytes.reserve(u64::from(bytes).min(self.left) as usize),
+            Out::Slices(_) => {}
+        }
     }
 
     /// Delivers adjacent selected slots, which may lie in several chunks.
@@ -279,6 +355,9 @@ impl<'a> Delivery<'a> {
     fn put(&mut self, rows: Range<u32>, bytes: Range<u32>) {
         self.left = self.left.saturating_sub(u64::from(bytes.end - bytes.start));
         self.is_first = false;
+        if self.copies {
+            return self.let_out_at_once(rows, bytes);
+        }
         if self.pending.rows.end == rows.start && !self.pending.rows.is_empty() {
             self.pending.rows.end = rows.end;
             self.pending.bytes.end = bytes.end;
@@ -292,9 +371,13 @@ impl<'a> Delivery<'a> {
     #[inline]
     fn flush(&mut self) {
         let Pending { rows, bytes } = std::mem::take(&mut self.pending);
-        if rows.is_empty() {
-            return;
+        if !rows.is_empty() {
+            self.let_out_at_once(rows, bytes);
         }
+    }
+
+    #[inline]
+    fn let_out_at_once(&mut self, rows: Range<u32>, bytes: Range<u32>) {
         let is_here = self.piece_at.start <= bytes.start && bytes.end <= self.piece_at.end;
         match is_here {
             true => self.let_out(rows, bytes),
@@ -324,11 +407,21 @@ impl<'a> Delivery<'a> {
     fn let_out(&mut self, rows: Range<u32>, bytes: Range<u32>) {
         let base = self.piece_at.start;
         let range = (bytes.start - base) as usize..(bytes.end - base) as usize;
+        let records = rows.end - rows.start;
         self.last_row = rows.end;
         match &mut self.out {
-            Out::Bytes(out, records) => {
+            Out::Bytes(out, count) => {
                 out.extend_from_slice(&self.piece[range]);
-                **records += rows.end - rows.start;
+                **count += records;
+            }
+            Out::Slices(_) if self.copies => {
+                let copied = &mut self.copied;
+                if copied.records == 0 {
+                    copied.first = rows.start;
+                }
+                copied.bytes.extend_from_slice(&self.piece[range]);
+                copied.records += records;
+                copied.last = rows.end - 1;
             }
             Out::Slices(slices) => {
                 let Some(chunk) = &self.chunk else {
@@ -336,11 +429,69 @@ impl<'a> Delivery<'a> {
                 };
                 slices.push(Slice {
                     bytes: self.piece.slice(range),
-                    records: rows.end - rows.start,
+                    records,
                     first: chunk.sequence(rows.start),
                     last: chunk.sequence(rows.end - 1),
                 });
             }
+        }
+    }
+
+    /// Lets out what was copied together.
+    fn let_copied_out(&mut self) {
+        let (Some(chunk), Out::Slices(slices)) = (&self.chunk, &mut self.out) else {
+            return;
+        };
+        let copied = &mut self.copied;
+        if copied.records == 0 {
+            return;
+        }
+        slices.push(Slice {
+            bytes: copied.bytes.split().freeze(),
+            records: std::mem::take(&mut copied.records),
+            first: chunk.sequence(copied.first),
+            last: chunk.sequence(copied.last),
+        });
+    }
+}
+
+/// Asks memory for what a block's runs lie in, ahead of the copy.
+struct Ahead {
+    /// Everything is asked for, in order, from here on …
+    stream: Option<Range<u32>>,
+    /// … or the runs are: the first of them was not yet.
+    is_begun: bool,
+}
+
+impl Ahead {
+    fn of(places: &[Range<u32>], bytes: u32) -> Ahead {
+        let span = places[0].start..places.last().map_or(0, |last| last.end);
+        let holes = (span.end.saturating_sub(span.start)).saturating_sub(bytes);
+        let is_stream = holes < places.len() as u32 * HOLE_BYTES_MAX && places.len() > 1;
+        Ahead { stream: is_stream.then_some(span), is_begun: false }
+    }
+
+    /// The first of `places` is copied next. What lies in another piece is not asked for.
+    #[inline]
+    fn ask(&mut self, piece: &[u8], base: u32, places: &[Range<u32>]) {
+        let fetch = |bytes: Range<u32>| {
+            let range = bytes.start.wrapping_sub(base) as usize..bytes.end.wrapping_sub(base) as usize;
+            piece.get(range).into_iter().for_each(fetch);
+        };
+        if let Some(left) = &mut self.stream {
+            let to = left.end.min(places[0].start + STREAM_AHEAD_BYTES);
+            if left.start < to {
+                fetch(left.start..to);
+                left.start += (to - left.start).next_multiple_of(LINE_BYTES);
+            }
+            return;
+        }
+        let run = |place: &Range<u32>| place.start..place.end.min(place.start + RUN_AHEAD_BYTES_MAX);
+        if !std::mem::replace(&mut self.is_begun, true) {
+            places.iter().take(RUNS_AHEAD).for_each(|place| fetch(run(place)));
+        }
+        if let Some(place) = places.get(RUNS_AHEAD) {
+            fetch(run(place));
         }
     }
 }
