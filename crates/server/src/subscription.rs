@@ -196,7 +196,8 @@ impl Subscription {
         // In this order: what is told after this look rings the bell first.
         let told_to = Sequence(node.told_to.load(Ordering::SeqCst));
         let waits = self.live && self.slices.is_empty() && self.bell.is_armed();
-        if !waits || told_to <= self.through {
+        // One that ends somewhere takes a turn, in which it sees whether it is there.
+        if !waits || self.until.is_some() || told_to <= self.through {
             return false;
         }
         self.reader.pass_to(node, told_to.next());
