@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, watch};
 use crate::support::*;
 
 const HERD: usize = 48;
-const ROUNDS: usize = 20;
+const ROUNDS: u64 = 20;
 /// What each of the herd recovers.
 const STREAM_BYTES: usize = 8 << 20;
 const PAYLOAD_BYTES: usize = 4 << 10;
@@ -90,16 +90,15 @@ fn a_live_delivery_waits_for_one_slice_of_recovery_at_most_however_many_recover(
             tokio::spawn(drain(client(&bus, &stop, "bulk/**", Begin::Start).await));
         }
         let delivered = |bus: &Bus| bus.node.counters.delivered_bytes.load(Ordering::Relaxed);
-        let mut first = (STREAM_BYTES / PAYLOAD_BYTES) as u64 + 1;
+        let first = (STREAM_BYTES / PAYLOAD_BYTES) as u64 + 1;
         let mut worst = 0;
-        for _ in 0..ROUNDS {
+        for number in first..first + ROUNDS {
             // The herd goes on for a while.
             let before = delivered(&bus);
             while delivered(&bus) < before + (4 << 20) {
                 tokio::task::yield_now().await;
             }
-            publisher.say(&bus, &[(1, publish(first, &[(2, "now")]))]);
-            first += 1;
+            publisher.say(&bus, &[(1, publish(number, &[(2, "now")]))]);
             let committed = delivered(&bus);
             bus.commit();
             worst = worst.max(tellings.recv().await.unwrap() - committed);
