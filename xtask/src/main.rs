@@ -18,7 +18,10 @@ usage: cargo xtask COMMAND
   demo    the demo on a small tree (release build)
   browser chromium, in which the map page is tested, by apt-get where it is missing (ci does so if CI is set)
   java    the Maven artefact: its native library, its jars, its tests (JDK and Maven are installed where missing if CI is set)
+  java-long   its tests at full length: 10,000 openings, 100 million messages
+  java-bench  JMH and the Rust client on the same bus; so many messages are replayed (10000000)
   native  the native library of the Maven artefact, copied into DIR as the jar holds it
+  server  the command line, copied into DIR, for the Maven artefact's tests
   voyage-java, voyage-native DIR: the same for the path finder's artefact, io.arioso:voyage
   crash   a real server killed under load; --kills N (20), with --seed N (1)
 
@@ -37,9 +40,13 @@ fn main() -> ExitCode {
         ["sim"] => steps::sim(),
         ["demo"] => steps::demo(),
         ["browser"] => steps::browser(),
-        ["java"] => java::java(java::BUS_POM),
+        ["java"] => java::bus(),
+        ["java-long"] => java::java_long(),
+        ["java-bench"] => java::java_bench("10000000"),
+        ["java-bench", messages] => java::java_bench(messages),
+        ["server", directory] => java::server(directory),
         ["native", directory] => java::native("arioso-jvm", directory),
-        ["voyage-java"] => java::java(java::VOYAGE_POM),
+        ["voyage-java"] => java::voyage(),
         ["voyage-native", directory] => java::native("arioso-voyage-jvm", directory),
         ["crash", ref options @ ..] => match steps::CrashOptions::read(options) {
             Some(options) => steps::crash(options),

@@ -62,6 +62,9 @@ pub struct Row {
     pub wall_s: f64,
     /// Processor seconds of all processes.
     pub cpu_s: f64,
+    /// In process: the share of the wall time of the asking threads in which they ran or waited for a processor that
+    /// others had. Where nobody else has any it is how busy they keep theirs.
+    pub ready: Option<f64>,
     /// Tries beyond the first.
     pub retries: u64,
     /// The finder's own processor microseconds an answer.
@@ -125,15 +128,29 @@ fn digest(place: usize, verdict: Option<&Verdict>) -> u64 {
     hasher.finish()
 }
 
-/// Asks all questions by `threads` threads, `times` times over; a digest of one round.
-fn ask(finder: &impl Feasible, questions: &[Voyage], threads: usize, times: usize) -> Result<u64> {
+/// What came of asking.
+struct Asked {
+    /// Of one round.
+    digest: u64,
+    /// Seconds that the threads ran or waited for a processor, all together.
+    ready_s: f64,
+}
+
+/// Seconds that this thread has run or waited for a processor, as Linux tells in nanoseconds.
+fn ready_s() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ').take(2).filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / 1e9
+}
+
+/// Asks all questions by `threads` threads, `times` times over.
+fn ask(finder: &impl Feasible, questions: &[Voyage], threads: usize, times: usize) -> Result<Asked> {
     let next = AtomicUsize::new(0);
-    let work = || -> Result<u64> {
+    let work = || -> Result<Asked> {
         let mut sum = 0u64;
         loop {
             let first = next.fetch_add(AT_ONCE, Ordering::Relaxed);
             if first >= questions.len() * times {
-                return Ok(sum);
+                return Ok(Asked { digest: sum, ready_s: ready_s() });
             }
             for at in first..(first + AT_ONCE).min(questions.len() * times) {
                 let place = at % questions.len();
@@ -150,9 +167,10 @@ fn ask(finder: &impl Feasible, questions: &[Voyage], threads: usize, times: usiz
     };
     std::thread::scope(|scope| {
         let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let mut sum = 0u64;
+        let mut sum = Asked { digest: 0, ready_s: 0.0 };
         for thread in running {
-            sum = sum.wrapping_add(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+            let asked = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            sum = Asked { digest: sum.digest.wrapping_add(asked.digest), ready_s: sum.ready_s + asked.ready_s };
         }
         Ok(sum)
     })
@@ -254,10 +272,11 @@ fn in_process(cost: Cost, questions: &[Voyage], threads: usize, repeat: usize, e
     }
     let times = times(cost, repeat);
     let (before, started) = (cpu_s("self")?, Instant::now());
-    let digest = ask(&router, questions, threads, times)?;
+    let Asked { digest, ready_s } = ask(&router, questions, threads, times)?;
     let (wall_s, cpu_s) = (started.elapsed().as_secs_f64(), cpu_s("self")? - before);
     let answers = questions.len() * times;
-    Ok(Row { way: "process", cost: cost.name, threads, answers, wall_s, cpu_s, retries: 0, engine_us, digest })
+    let ready = Some(ready_s / (wall_s * threads as f64));
+    Ok(Row { way: "process", cost: cost.name, threads, answers, wall_s, cpu_s, ready, retries: 0, engine_us, digest })
 }
 
 fn over_http(
@@ -277,8 +296,8 @@ fn over_http(
     let process = server.child.id().to_string();
     let used = || Ok::<f64, Error>(cpu_s("self")? + cpu_s(&process)?);
     let (before, started) = (used()?, Instant::now());
-    let digest = ask(&remote, questions, threads, 1)?;
+    let Asked { digest, .. } = ask(&remote, questions, threads, 1)?;
     let (wall_s, cpu_s) = (started.elapsed().as_secs_f64(), used()? - before);
     let (answers, retries) = (questions.len(), remote.retries());
-    Ok(Row { way, cost: cost.name, threads, answers, wall_s, cpu_s, retries, engine_us, digest })
+    Ok(Row { way, cost: cost.name, threads, answers, wall_s, cpu_s, ready: None, retries, engine_us, digest })
 }

@@ -213,7 +213,7 @@ struct BenchArgs {
     #[arg(long, default_values_t = [1, 2], value_name = "N")]
     threads: Vec<usize>,
     /// Clients in the storm.
-    #[arg(long, default_value_t = 64, value_name = "N")]
+    #[arg(long, default_value_t = 256, value_name = "N")]
     storm: usize,
     /// Requests that the service answers at once in the storm.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -404,14 +404,10 @@ fn model(args: &ModelArgs) -> Result<()> {
             calls.hear(&report?, &list);
         }
         for (mmsi, time, port) in calls.all() {
-            println!("{mmsi} called at {port} at {time:.0}");
-        }
-        let mut vessels: Vec<u32> = kept.iter().map(|p| p.mmsi).collect();
-        vessels.sort_unstable();
-        vessels.dedup();
-        for mmsi in vessels {
-            let own: Vec<Prediction> = kept.iter().filter(|p| p.mmsi == mmsi).cloned().collect();
-            println!("{mmsi}: {:?}", calls.score(&own, &list));
+            let before =
+                |p: &&Prediction| p.mmsi == mmsi && calls.next(mmsi, p.time).is_some_and(|call| call.0 == time);
+            let own: Vec<Prediction> = kept.iter().filter(before).cloned().collect();
+            println!("{mmsi} called at {port} at {time:.0}: {:?}", calls.score(&own, &list));
         }
         println!("all: {:?}", calls.score(&kept, &list));
     }
@@ -458,12 +454,12 @@ fn run_bench(args: &BenchArgs) -> Result<()> {
         plan.storm_in_flight
     );
     println!(
-        "| answers | way | threads | answers | wall s | CPU s | busy | CPU µs/answer | finder's own | less that | retries | digest |"
+        "| answers | way | threads | answers | wall s | CPU s | busy | ready | CPU µs/answer | finder's own | less that | retries | digest |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
     let rows = bench::bench(&plan, &questions, |r| {
         println!(
-            "| {} | {} | {} | {} | {:.2} | {:.2} | {:.0} % | {:.2} | {:.2} | {:.2} | {} | {:016x} |",
+            "| {} | {} | {} | {} | {:.2} | {:.2} | {:.0} % | {} | {:.2} | {:.2} | {:.2} | {} | {:016x} |",
             r.cost,
             r.way,
             r.threads,
@@ -471,6 +467,7 @@ fn run_bench(args: &BenchArgs) -> Result<()> {
             r.wall_s,
             r.cpu_s,
             100.0 * r.cpu_s / r.wall_s,
+            r.ready.map_or(String::new(), |share| format!("{:.1} %", 100.0 * share)),
             r.cpu_us(),
             r.engine_us,
             r.cpu_us() - r.engine_us,

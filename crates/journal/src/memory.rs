@@ -71,6 +71,7 @@ pub struct MemoryBackend {
     fenced_by: Option<u64>,
     lost: bool,
     clean: Option<(Sequence, i64)>,
+    shared: bool,
 }
 
 impl MemoryBackend {
@@ -91,7 +92,13 @@ impl MemoryBackend {
             fenced_by: None,
             lost: false,
             clean: None,
+            shared: false,
         }
+    }
+
+    /// Another server may take the stream over while this one runs.
+    pub fn shared(self) -> MemoryBackend {
+        MemoryBackend { shared: true, ..self }
     }
 
     /// Writes become known by a schedule, in virtual time.
@@ -146,6 +153,23 @@ impl MemoryBackend {
     /// Another server takes the stream over: nothing is told any more.
     pub fn fence(&mut self, theirs: u64) {
         self.fenced_by = Some(theirs);
+    }
+
+    /// Another server takes the stream over while this one runs; gives what that one finds. Each write in flight has landed by
+    /// chance (drawn from `seed`) and this one may still be told so; no other write of this one lands any more.
+    pub fn take_over(&self, seed: u64) -> MemoryBackend {
+        let (durable, schedule, clean) = (self.durable.clone(), self.schedule.clone(), self.clean);
+        let flying = self.flying.iter().map(|(number, flying)| {
+            let flying = Flying { write: flying.write.clone(), due_us: flying.due_us };
+            (*number, flying)
+        });
+        let found = MemoryBackend { durable, flying: flying.collect(), told: Vec::new(), schedule, clean, ..*self };
+        found.crash(seed)
+    }
+
+    /// Whether a write is durable.
+    pub fn is_durable(&self, number: BatchNumber) -> bool {
+        self.durable.contains_key(&number)
     }
 
     /// The journal is lost at the next `advance`.
@@ -260,6 +284,10 @@ impl Backend for MemoryBackend {
             timestamp_floor: timestamp_floor.max(stopped_at),
             server_epoch: self.server_epoch,
         })
+    }
+
+    fn is_shared(&self) -> bool {
+        self.shared
     }
 
     fn room(&self) -> Room {

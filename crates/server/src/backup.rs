@@ -2,26 +2,27 @@
 //! after an unclean stop.
 //!
 //! ```text
-//!   sealed segments, checkpoints, stores ──copy──▶ folder          they do not change; what retention takes meanwhile is left out
+//!   spans, sealed segments, checkpoints ──copy──▶ folder           they do not change; what retention takes meanwhile is left out
 //!   how far is durable? ── asked of the log ──▶ the unsealed ones up to there ──▶ stream, epoch, manifest
 //! ```
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use arioso_disk::{Access, Disk, RealDisk};
-use arioso_store::checkpoint::CHECKPOINT_DIR;
+use arioso_store::checkpoint::{CHECKPOINT_DIR, base_path};
 use arioso_store::identity::{Epoch, Identity, STREAM_FILE};
 use arioso_store::manifest::Manifest;
 use arioso_store::segment::{JOURNAL_DIR, SegmentInfo, segment_path};
 use arioso_store::snapshot::{SNAPSHOT_SUFFIX, SNAPSHOTS_DIR};
+use arioso_store::stores::split::remove_span;
+use arioso_store::stores::{STORES_DIR, SpanInfo, span_path, store_path};
 use arioso_stream::Sequence;
 
 use crate::node::Node;
 
 /// What is read and written at once.
 const COPY_BYTES: usize = 1 << 20;
-/// Where stores lie.
-const STORES_DIR: &str = "stores";
 
 /// What a backup came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,62 +73,168 @@ pub fn back_up(node: &Node, folder: &Path) -> Result<BackedUp, BackupError> {
     if !target.list("")?.is_empty() {
         return Err(wrong("the folder is not empty"));
     }
-    let mut copy = Copy { node, source: node.history.disk(), target: &target, files: 0, bytes: 0 };
-    copy.target.create_dir(JOURNAL_DIR)?;
+    for folder in [JOURNAL_DIR, STORES_DIR, CHECKPOINT_DIR] {
+        target.create_dir(folder)?;
+    }
+    let mut copy = Copy {
+        node,
+        source: node.history.disk(),
+        target: &target,
+        segments: BTreeSet::new(),
+        spans: BTreeSet::new(),
+        bases: BTreeSet::new(),
+        files: 0,
+        bytes: 0,
+    };
     // What takes long first: what is durable at the end is copied last.
-    let mut have = Vec::new();
-    copy.sealed(&mut have)?;
-    copy.folder(CHECKPOINT_DIR, ".base")?;
-    copy.folder(STORES_DIR, ".sto")?;
+    copy.pieces()?;
     copy.folder(SNAPSHOTS_DIR, SNAPSHOT_SUFFIX)?;
     let through = node.history.exact(node).ok_or(BackupError::Lost)?;
-    copy.sealed(&mut have)?;
-    copy.unsealed(&have)?;
-    copy.heads(&have)?;
+    let pieces = copy.pieces()?;
+    copy.unsealed(&pieces)?;
+    copy.heads(&pieces)?;
     target.sync_dir("")?;
     Ok(BackedUp { through, files: copy.files, bytes: copy.bytes })
+}
+
+/// What the stream lies in, as of one moment.
+struct Pieces {
+    spans: Vec<SpanInfo>,
+    segments: Vec<SegmentInfo>,
+}
+
+impl Pieces {
+    fn sealed(&self) -> impl Iterator<Item = &SegmentInfo> {
+        self.segments.iter().filter(|info| info.trailer.is_some())
+    }
 }
 
 struct Copy<'a> {
     node: &'a Node,
     source: &'a dyn Disk,
     target: &'a RealDisk,
+    /// Sealed segments that were copied, by number and incarnation; spans; checkpoints.
+    segments: BTreeSet<(u64, u64)>,
+    spans: BTreeSet<u64>,
+    bases: BTreeSet<u64>,
     files: u64,
     bytes: u64,
 }
 
 impl Copy<'_> {
-    fn table(&self) -> Vec<SegmentInfo> {
-        self.node.history.with_table_read(|table| table.iter().cloned().collect())
+    fn table(&self) -> Pieces {
+        self.node.history.with_table_read(|table| Pieces {
+            spans: table.spans().to_vec(),
+            segments: table.iter().cloned().collect(),
+        })
     }
 
-    /// The sealed segments that were not copied yet.
-    fn sealed(&mut self, have: &mut Vec<(u64, u64)>) -> Result<(), BackupError> {
-        for info in self.table().iter().filter(|info| info.trailer.is_some()) {
-            let key = (info.number, info.incarnation);
-            if !have.contains(&key) && self.segment(info, info.file_bytes)? {
-                have.push(key);
+    /// Copies spans, sealed segments and a checkpoint that covers all spans, until everything that was in charge at one moment
+    /// is there: the splitter and retention go on meanwhile.
+    fn pieces(&mut self) -> Result<Pieces, BackupError> {
+        loop {
+            let pieces = self.table();
+            self.drop_retired(&pieces)?;
+            for info in &pieces.spans {
+                self.span(info)?;
             }
+            for info in pieces.sealed() {
+                if !self.segments.contains(&(info.number, info.incarnation)) && self.segment(info, info.file_bytes)? {
+                    self.segments.insert((info.number, info.incarnation));
+                }
+            }
+            let covered = self.checkpoints(&pieces)?;
+            let all = pieces.spans.iter().all(|info| self.spans.contains(&info.span))
+                && pieces.sealed().all(|info| self.segments.contains(&(info.number, info.incarnation)));
+            if all && covered {
+                for folder in [STORES_DIR, CHECKPOINT_DIR] {
+                    self.target.sync_dir(folder)?;
+                }
+                return Ok(pieces);
+            }
+        }
+    }
+
+    /// Removes from the target what a split or retention retired since it was copied.
+    fn drop_retired(&mut self, pieces: &Pieces) -> Result<(), BackupError> {
+        let in_charge = |key: &(u64, u64)| pieces.segments.iter().any(|info| (info.number, info.incarnation) == *key);
+        let gone: Vec<_> = self.segments.iter().filter(|key| !in_charge(key)).copied().collect();
+        for key in gone {
+            self.segments.remove(&key);
+            // Another segment of the number may have been copied since; it is copied anew.
+            self.segments.retain(|(number, _)| *number != key.0);
+            self.target.remove(&segment_path(key.0))?;
+        }
+        let in_charge = |span: &u64| pieces.spans.iter().any(|info| info.span == *span);
+        let gone: Vec<u64> = self.spans.iter().filter(|span| !in_charge(span)).copied().collect();
+        for span in gone {
+            self.spans.remove(&span);
+            remove_span(self.target, span)?;
         }
         Ok(())
     }
 
-    /// Those that are not sealed, up to where they are durable.
-    fn unsealed(&mut self, have: &[(u64, u64)]) -> Result<(), BackupError> {
-        for info in &self.table() {
-            if !have.contains(&(info.number, info.incarnation)) {
-                self.segment(info, info.batches_end)?;
+    /// Copies a span's files, unless that was done; one that goes meanwhile is left out.
+    fn span(&mut self, info: &SpanInfo) -> Result<(), BackupError> {
+        if self.spans.contains(&info.span) {
+            return Ok(());
+        }
+        let stores = (0..info.stores).map(|store| store_path(info.span, store));
+        for path in stores.chain([span_path(info.span)]) {
+            match self.file(&path, None) {
+                Err(BackupError::Disk(error)) if error.is_not_found() => {
+                    if self.table().spans.iter().any(|now| now.span == info.span) {
+                        return Err(error.into());
+                    }
+                    return Ok(remove_span(self.target, info.span)?);
+                }
+                copied => copied?,
             }
+        }
+        self.spans.insert(info.span);
+        Ok(())
+    }
+
+    /// Copies the checkpoints that no newer segment than those at hand went into. Gives false where one that covers all spans
+    /// was written or removed meanwhile.
+    fn checkpoints(&mut self, pieces: &Pieces) -> Result<bool, BackupError> {
+        let newest = pieces.sealed().map(|info| info.number).max();
+        let newest = newest.max(pieces.spans.last().map(|info| info.last_segment)).unwrap_or(0);
+        let listed = self.source.list(CHECKPOINT_DIR)?;
+        let numbers = listed.iter().filter_map(|entry| entry.name.strip_suffix(".base"));
+        let mut newer = false;
+        for base in numbers.filter_map(|hex| u64::from_str_radix(hex, 16).ok()) {
+            newer |= base > newest;
+            if base > newest || self.bases.contains(&base) {
+                continue;
+            }
+            match self.file(&base_path(base), None) {
+                Err(BackupError::Disk(error)) if error.is_not_found() => {}
+                copied => {
+                    copied?;
+                    self.bases.insert(base);
+                }
+            }
+        }
+        let covered = pieces.spans.last().map_or(0, |info| info.last_segment);
+        Ok(!newer || self.bases.last().is_some_and(|base| *base >= covered))
+    }
+
+    /// Copies segments that are not sealed, up to where they are durable.
+    fn unsealed(&mut self, pieces: &Pieces) -> Result<(), BackupError> {
+        for info in pieces.segments.iter().filter(|info| info.trailer.is_none()) {
+            self.file(&segment_path(info.number), Some(info.batches_end))?;
         }
         Ok(())
     }
 
-    /// False: retention took it meanwhile.
+    /// False: a split or retention took it meanwhile.
     fn segment(&mut self, info: &SegmentInfo, bytes: u64) -> Result<bool, BackupError> {
         let path = segment_path(info.number);
         let copied = self.file(&path, Some(bytes));
-        // A file that retention took may be written again under another number.
-        let kept = self.table().iter().any(|now| (now.number, now.incarnation) == (info.number, info.incarnation));
+        // A file that was retired may be written again under another number.
+        let same = |now: &SegmentInfo| (now.number, now.incarnation) == (info.number, info.incarnation);
+        let kept = self.table().segments.iter().any(same);
         match copied {
             Ok(()) if kept => Ok(true),
             Ok(()) => {
@@ -175,21 +282,21 @@ impl Copy<'_> {
     }
 
     /// Who the stream is, that it did not stop cleanly, and which files are in charge.
-    fn heads(&mut self, have: &[(u64, u64)]) -> Result<(), BackupError> {
+    fn heads(&mut self, pieces: &Pieces) -> Result<(), BackupError> {
         self.target.sync_dir(JOURNAL_DIR)?;
         let identity = Identity::load(self.source)?
             .ok_or(BackupError::Folder { path: PathBuf::from(STREAM_FILE), what: "the stream's identity is gone" })?;
         identity.store(self.target)?;
         Epoch { epoch: self.node.identity.server_epoch, clean: None }.store(self.target)?;
-        // Retention may have gone on while the first segments were copied: the first that is here counts.
-        let first = self.table().into_iter().find(|info| {
-            let key = (info.number, info.incarnation);
-            have.contains(&key) || info.trailer.is_none()
-        });
         let stored = Manifest::load(self.source)?.0.unwrap_or_default();
-        let mut manifest = match first {
-            Some(info) => Manifest { first_segment: info.number, first_sequence: info.first_sequence.max(1), ..stored },
-            None => stored,
+        let first_segment = pieces.segments.first().map_or(stored.first_segment, |info| info.number);
+        let first = pieces.spans.first().map(|info| info.first_sequence);
+        let first = first.or(pieces.segments.first().map(|info| info.first_sequence.max(1)));
+        let mut manifest = Manifest {
+            first_segment,
+            first_sequence: first.unwrap_or(stored.first_sequence),
+            spans: pieces.spans.iter().map(SpanInfo::manifest_row).collect(),
+            ..stored
         };
         manifest.store(self.target)?;
         Ok(manifest.store(self.target)?)

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use arioso_disk::Disk;
 use arioso_journal::backend::{Damage, Replay};
 use arioso_journal::local::{NewStream, Recovered};
-use arioso_journal::postgres::{Postgres, PostgresOptions, Scan, TakenOver};
+use arioso_journal::postgres::{Load, Postgres, PostgresOptions, Scan, TakenOver};
 use arioso_journal::replay::{BatchSummary, replay_voids};
 use arioso_journal::{Backend, BatchNumber, Error};
 use arioso_store::batch::BatchHeader;
@@ -34,6 +34,7 @@ use crate::assemble::{Found, Rows, assemble, writes_in_flight};
 use crate::clock::wall;
 use crate::cursor_replay::{CursorReplay, CursorsFound};
 use crate::log::Log;
+use crate::metrics::Counters;
 use crate::node::{Identity, Node};
 use crate::opening::{CLOCK_AHEAD_NS, Chance, OpenError};
 use crate::settings::Settings;
@@ -411,6 +412,7 @@ fn run(mut log: Log<Postgres>, node: &Node, desk: &Desk) -> Result<Log<Postgres>
         wait(&log, node, desk, stopping);
         log.step(wall(), false)?;
         tell(&mut trouble, log.backend_ref().trouble());
+        count(&node.counters, log.backend_ref().load());
         let room = log.room();
         {
             let mut engine = node.engine.lock();
@@ -450,6 +452,16 @@ fn wait(log: &Log<Postgres>, node: &Node, desk: &Desk, stopping: Option<Instant>
             return;
         }
     }
+}
+
+/// What the backend is doing, for `/metrics`.
+fn count(counters: &Counters, load: Load) {
+    let set = |counter: &AtomicU64, value: u64| counter.store(value, Ordering::Relaxed);
+    set(&counters.database_connections, load.connections.into());
+    set(&counters.database_writes, load.in_flight.into());
+    set(&counters.database_limit, load.limit.into());
+    set(&counters.database_unknown, load.unknown);
+    set(&counters.database_trouble, load.is_troubled.into());
 }
 
 /// Tells of trouble when it begins, changes and ends.

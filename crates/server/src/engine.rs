@@ -326,8 +326,10 @@ impl Engine {
         }
         let mut verdicts = std::mem::take(&mut self.verdicts);
         verdicts.clear();
+        let mut known_to = 0;
         let rests_on = match self.judge_condition(publish) {
             Ok(rests_on) => {
+                known_to = self.answer_known(publish);
                 let names = Arc::clone(&self.names);
                 let name_of = move |id: u32| -> Box<str> {
                     let name = names.read().name(TopicId(id)).expect("the session announced the topic");
@@ -357,12 +359,29 @@ impl Engine {
                 None
             }
         };
-        for verdict in &verdicts {
+        for verdict in verdicts.iter().filter(|verdict| verdict.first >= known_to) {
             self.enter_verdict(publish, *verdict, rests_on);
         }
         self.verdicts = verdicts;
         self.settle_accounts(now);
         Ok(())
+    }
+
+    /// Where answers are proven, those of messages that are known come before the new ones of the same frame get their numbers:
+    /// a proof is numbered too. Gives the first publisher sequence that is not answered.
+    fn answer_known(&mut self, publish: &ClientPublish<'_>) -> u64 {
+        let end = publish.first + u64::from(publish.messages);
+        let due = self.order.due(publish.publisher, publish.epoch).ok();
+        let Some(due) = due.filter(|due| self.proof.is_wanted() && (publish.first + 1..end).contains(due)) else {
+            return 0;
+        };
+        let known = u32::try_from(due - publish.first).unwrap_or(u32::MAX);
+        let mut verdicts = Vec::new();
+        self.order.recall(publish.publisher, publish.epoch, publish.first, known, &mut verdicts);
+        for verdict in verdicts {
+            self.enter_verdict(publish, verdict, None);
+        }
+        due
     }
 
     /// A definite refusal found before numbering (a bad record, a topic that was refused): consumes the numbers, keeps its

@@ -43,6 +43,11 @@ counters! {
     split_bytes = "arioso_split_bytes_total", "counter", "Bytes that splitting read and wrote.";
     falls = "arioso_subscription_falls_total", "counter", "Times a subscription fell from the tip to the disk.";
     climbs = "arioso_subscription_climbs_total", "counter", "Times a subscription climbed from the disk to the tip.";
+    database_connections = "arioso_database_connections", "gauge", "Connections to the database for writing (journal postgres).";
+    database_writes = "arioso_database_writes_in_flight", "gauge", "Writes that the database has and that are not known (journal postgres).";
+    database_limit = "arioso_database_writes_max", "gauge", "Writes that may be in flight, as set or as adaptive has it now (journal postgres).";
+    database_unknown = "arioso_database_unknown_total", "counter", "Times a write was of unknown outcome and was tried again (journal postgres).";
+    database_trouble = "arioso_database_trouble", "gauge", "1 while writes are tried again and none became durable (journal postgres).";
     connections = "arioso_connections", "gauge", "Connections now.";
     subscriptions = "arioso_subscriptions", "gauge", "Subscriptions now.";
 }

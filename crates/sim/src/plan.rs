@@ -19,6 +19,8 @@ pub enum Plant {
     SegmentSkipped,
     /// A start goes on behind the last number it sees, not behind those that may have been handed out.
     NumbersReused,
+    /// A server that was taken over is told, sometimes, that a write is durable which the newcomer did not find.
+    FencedAcknowledges,
 }
 
 /// What is asked of a run.
@@ -69,6 +71,8 @@ pub enum Fault {
     Stop,
     /// The journal is lost.
     Lost,
+    /// Another server takes the stream over; this one runs on until it finds out.
+    Takeover,
 }
 
 /// What a seed stands for.
@@ -100,6 +104,8 @@ pub struct Plan {
     pub slow_percent: u64,
     /// Writes in flight (journal in memory).
     pub writes_max: usize,
+    /// Another server may take the stream over (journal in memory).
+    pub shared: bool,
     /// Old segments are given back.
     pub retention: bool,
     /// Acts of the clients.
@@ -122,20 +128,22 @@ impl Plan {
         let journal = match options.plant {
             None if options.crash_at_sync.is_some() => Journal::Local,
             Some(Plant::SyncLies | Plant::SegmentSkipped) => Journal::Local,
-            Some(Plant::NumbersReused) => Journal::Memory,
+            Some(Plant::NumbersReused | Plant::FencedAcknowledges) => Journal::Memory,
             None => rng.pick(&[Journal::Local, Journal::Local, Journal::Memory]),
         };
         let mut settings = draw_settings(journal, &mut rng);
         // A segment that is split is not asked any more.
         settings.split &= options.plant != Some(Plant::SegmentSkipped);
         let some = |rng: &mut Rng, of: &[u64]| rng.pick(of);
+        let shared =
+            journal == Journal::Memory && (rng.percent(60) || options.plant == Some(Plant::FencedAcknowledges));
         let (clients, topics) = (rng.within(2, 5) as usize, rng.within(3, 40) as usize);
         Plan {
             journal,
             clients,
             topics,
             payload_bytes_max: some(&mut rng, &[40, 600, 3_000, 20_000, 60_000]),
-            faults: draw_faults(journal, &mut rng),
+            faults: draw_faults(journal, shared, &mut rng),
             cut_percent: some(&mut rng, &[0, 2, 6]),
             restart_percent: some(&mut rng, &[0, 1, 3]),
             crash_percent: 15,
@@ -143,6 +151,7 @@ impl Plan {
             unknown_percent: some(&mut rng, &[0, 10]),
             slow_percent: some(&mut rng, &[0, 5, 20]),
             writes_max: rng.within(1, 8) as usize,
+            shared,
             retention: journal == Journal::Local && rng.percent(30),
             steps: options.steps,
             settings,
@@ -178,7 +187,7 @@ fn draw_settings(journal: Journal, rng: &mut Rng) -> Settings {
     }
 }
 
-fn draw_faults(journal: Journal, rng: &mut Rng) -> Vec<Fault> {
+fn draw_faults(journal: Journal, shared: bool, rng: &mut Rng) -> Vec<Fault> {
     let of: &[Fault] = match journal {
         Journal::Local => &[
             Fault::Kill,
@@ -190,6 +199,9 @@ fn draw_faults(journal: Journal, rng: &mut Rng) -> Vec<Fault> {
             Fault::Full,
             Fault::Stop,
         ],
+        Journal::Memory if shared => {
+            &[Fault::Takeover, Fault::Takeover, Fault::Takeover, Fault::Power, Fault::Stop, Fault::Lost]
+        }
         Journal::Memory => &[Fault::Power, Fault::Power, Fault::Stop, Fault::Lost],
     };
     let count = rng.below(5);

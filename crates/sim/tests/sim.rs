@@ -50,6 +50,24 @@ fn a_reader_that_passes_over_a_segment_is_found() {
 }
 
 #[test]
+fn a_server_that_acknowledges_what_the_one_that_took_over_lacks_is_found() {
+    assert!(first_that_finds(Plant::FencedAcknowledges).is_some());
+}
+
+#[test]
+fn takeovers_with_writes_under_way_happen_and_lose_nothing() {
+    let takeovers: u64 = (1..=25)
+        .filter(|seed| Plan::draw(&Options::of(*seed)).shared)
+        .map(|seed| {
+            let outcome = run(&Options::of(seed));
+            assert!(outcome.check.is_ok(), "seed {seed}: {:?}\n{}", outcome.check, outcome.lines.join("\n"));
+            outcome.counts.takeovers
+        })
+        .sum();
+    assert!(takeovers > 2, "{takeovers}");
+}
+
+#[test]
 fn numbers_that_are_handed_out_twice_are_found() {
     assert!(first_that_finds(Plant::NumbersReused).is_some());
 }

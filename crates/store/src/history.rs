@@ -150,18 +150,19 @@ impl HistoryReader {
         }
     }
 
-    /// Goes on at a sequence ahead, without reading what lies before it. Not while something that was asked for is under way.
-    pub fn seek(&mut self, sequence: u64) {
-        match &mut self.mode {
-            Mode::Segments(reader) => reader.seek(sequence),
-            Mode::Span { .. } => self.mode = segments(sequence),
-        }
-    }
-
     /// Lets go of what is held; the next step asks for it again. Not while something that was asked for is under way.
     pub fn let_go(&mut self) {
         if let Mode::Span { .. } = &self.mode {
             self.mode = segments(self.position());
+        }
+    }
+
+    /// Goes on at a sequence ahead. Not while something that was asked for is under way.
+    pub fn seek(&mut self, sequence: u64) {
+        match &mut self.mode {
+            Mode::Segments(reader) => reader.seek(sequence),
+            Mode::Span { last, cursor: Some(cursor), .. } if sequence <= *last => cursor.seek(sequence),
+            Mode::Span { .. } => self.mode = segments(sequence),
         }
     }
 

@@ -30,7 +30,7 @@ pub struct Weights {
 }
 
 /// Chosen by trial on recorded tracks; docs/decisions/voyage.md tells how they do on tracks that had no part in it.
-pub const WEIGHTS: Weights = Weights { detour: 120.0, far_km: 1000.0 };
+pub const WEIGHTS: Weights = Weights { detour: 120.0, far_km: 500.0 };
 
 /// Names shorter than this say nothing.
 const NAME_LETTERS_MIN: usize = 3;

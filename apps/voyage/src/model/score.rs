@@ -64,19 +64,25 @@ impl Calls {
         self.calls.iter().flat_map(|(mmsi, calls)| calls.iter().map(|(time, _, name)| (*mmsi, *time, name.as_str())))
     }
 
+    /// When and where a vessel called next after `time`.
+    #[must_use]
+    pub fn next(&self, mmsi: u32, time: f64) -> Option<(f64, Position)> {
+        let (time, at, _) = self.calls.get(&mmsi)?.iter().find(|(call, ..)| *call > time)?;
+        Some((*time, *at))
+    }
+
     /// Judges predictions.
     #[must_use]
     pub fn score(&self, predictions: &[Prediction], ports: &[Port]) -> Score {
         let place: HashMap<u32, Position> = ports.iter().map(|p| (p.number, p.at)).collect();
         let mut score = Score::default();
         for p in predictions {
-            let next = self.calls.get(&p.mmsi).and_then(|calls| calls.iter().find(|(time, ..)| *time > p.time));
-            let Some((_, at, _)) = next else {
+            let Some((_, at)) = self.next(p.mmsi, p.time) else {
                 score.unknown += 1;
                 continue;
             };
             score.followed += 1;
-            let is_it = |port: u32| place.get(&port).is_some_and(|p| p.km_to(*at) <= SAME_KM);
+            let is_it = |port: u32| place.get(&port).is_some_and(|p| p.km_to(at) <= SAME_KM);
             if let Some(rank) = p.ports.iter().position(|c| is_it(c.port)) {
                 score.told += 1;
                 score.first += u64::from(rank == 0);

@@ -38,6 +38,8 @@ struct Scratch {
     /// Bits of the distance, then the node.
     waiting: BinaryHeap<Reverse<u64>>,
     reached: Vec<Reached>,
+    /// Distance and node before it of each top.
+    tops: Vec<(f32, u32)>,
 }
 
 thread_local! {
@@ -128,7 +130,7 @@ impl Scratch {
             self.from.resize(network.at.len(), NONE);
         }
         for (node, km) in links.iter().filter(|(node, _)| network.portal(*node).is_none()) {
-            self.reach(*node, *km, NONE);
+            self.reach(*node, *km, NONE, network.tops.first);
         }
         while let Some(Reverse(next)) = self.waiting.pop() {
             let (key, v) = ((next >> 32) as u32, next as u32);
@@ -143,19 +145,43 @@ impl Scratch {
             }
             self.reached.push(Reached { node: v, km: here, from: self.from[v as usize] });
             for up in ups {
-                self.reach(up.to, here + up.km, v);
+                self.reach(up.to, here + up.km, v, network.tops.first);
             }
         }
+        self.reached.sort_unstable_by_key(|r| r.node);
+        self.take_tops(network);
         for v in self.touched.drain(..) {
             self.km[v as usize] = f32::MAX;
         }
-        self.reached.sort_unstable_by_key(|r| r.node);
         let reached = self.reached[..].into();
         self.reached.clear();
         reached
     }
 
-    fn reach(&mut self, node: u32, km: f32, from: u32) {
+    /// Appends the tops, by rank: those that the search has reached, and what is above these.
+    fn take_tops(&mut self, network: &Network) {
+        let tops = &network.tops;
+        self.tops.clear();
+        self.tops.resize(tops.count(), (f32::MAX, NONE));
+        for v in self.touched.iter().filter(|v| **v >= tops.first) {
+            let km = self.km[*v as usize];
+            let own = &mut self.tops[(*v - tops.first) as usize];
+            if km >= own.0 {
+                continue; // over another top it is reached sooner
+            }
+            *own = (km, self.from[*v as usize]);
+            for above in tops.above(*v) {
+                let known = &mut self.tops[above.top as usize];
+                if km + above.km < known.0 {
+                    *known = (km + above.km, above.from);
+                }
+            }
+        }
+        let found = (tops.first..).zip(&self.tops).filter(|(_, (km, _))| *km < f32::MAX);
+        self.reached.extend(found.map(|(node, (km, from))| Reached { node, km: *km, from: *from }));
+    }
+
+    fn reach(&mut self, node: u32, km: f32, from: u32, first_top: u32) {
         let best = &mut self.km[node as usize];
         if km < *best {
             if *best == f32::MAX {
@@ -163,6 +189,9 @@ impl Scratch {
             }
             *best = km;
             self.from[node as usize] = from;
+            if node >= first_top {
+                return; // climbed already
+            }
             // Distances are above 0, so their bits sort as they do.
             self.waiting.push(Reverse(u64::from(km.to_bits()) << 32 | u64::from(node)));
         }

@@ -21,6 +21,7 @@ use super::coast::{self, NO_NODE, OFFING_KM, Step, Tag};
 use super::nearby::Nearby;
 use super::network::{Around, NONE, Network, PASSAGES_MAX, Passage, Portals, Up};
 use super::sphere::{Position, Vector};
+use super::tops::Tops;
 use crate::error::{Error, Result};
 
 const MAGIC: &[u8; 8] = b"AVOYSEA1";
@@ -330,8 +331,10 @@ pub fn read(bytes: &[u8]) -> Result<Network> {
         first_up: graph.first_up,
         ups: graph.ups,
         first_portal: (graph.order.len() - graph.portals.len()) as u32,
+        tops: Tops::default(),
         portals: Portals::default(),
     };
+    network.tops = Tops::new(&network);
     network.portals = Portals::new(&network, graph.portals, &graph.aside);
     Ok(network)
 }

@@ -1,7 +1,7 @@
 //! Ways by sea: a network that knows where ships turn, and what is asked of it.
 //!
 //! ```text
-//! sphere ── coast, barrier ── network ── place (joins a position) ── climb ──▶ route ──▶ router
+//! sphere ── coast, barrier ── network, tops ── place (joins a position) ── climb ──▶ route ──▶ router
 //!                              ▲  ▲
 //!                           file  lines (networks of others)
 //! ```
@@ -18,6 +18,7 @@ pub mod place;
 pub mod route;
 pub mod router;
 pub mod sphere;
+pub mod tops;
 
 use std::path::Path;
 

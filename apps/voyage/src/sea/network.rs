@@ -17,6 +17,7 @@ use super::barrier::Barrier;
 use super::climb::Climb;
 use super::nearby::Nearby;
 use super::sphere::{Position, Vector};
+use super::tops::Tops;
 
 /// What a passage is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -134,6 +135,8 @@ pub struct Network {
     pub ups: Vec<Up>,
     /// The first portal; all nodes from here on are portals.
     pub first_portal: u32,
+    /// The highest nodes below the portals, climbed already.
+    pub tops: Tops,
     /// The portals, in order.
     pub portals: Portals,
     /// What is around each node.

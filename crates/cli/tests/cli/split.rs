@@ -43,7 +43,15 @@ fn a_slice_of_split_history_is_explained_and_read_without_the_rest() {
     assert_eq!(numbers, expected);
     let topics = server.run(&["topics", "a/2/t6", "--json"]).json();
     assert_eq!(topics[0]["messages"], 600);
+    let backup = dir.path().join("backup");
+    server.run(&["backup", backup.to_str().unwrap()]).ok();
     assert!(server.stop().success());
+    let inspected = run(&["inspect", backup.to_str().unwrap()]).ok();
+    assert!(inspected.contains(".span: sealed") && inspected.contains("every checksum holds"), "{inspected}");
+    let restored = Server::start_with(&backup, &settings);
+    let again = restored.run(&["sub", "a/2/t6", "--from", "start", "--until-end", "--format", "raw"]).ok();
+    assert_eq!(again, read, "spans are part of a backup");
+    assert!(restored.stop().success());
     let inspected = run(&["inspect", data.to_str().unwrap()]).ok();
     assert!(inspected.contains(".span: sealed") && inspected.contains("every checksum holds"), "{inspected}");
 }

@@ -118,6 +118,21 @@ struct Shared {
     wake: Mutex<Option<Wake>>,
 }
 
+/// What a journal is doing, for metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Connections open for writing.
+    pub connections: u32,
+    /// Writes that are not known.
+    pub in_flight: u32,
+    /// Writes that may be in flight as things stand.
+    pub limit: u32,
+    /// Tries since the start whose outcome was not known.
+    pub unknown: u64,
+    /// A write had to be tried again, and none was durable since.
+    pub is_troubled: bool,
+}
+
 /// The backend `postgres`.
 pub struct Postgres {
     runtime: Option<Runtime>,
@@ -246,6 +261,18 @@ impl Postgres {
     /// This server's epoch.
     pub fn epoch(&self) -> u64 {
         self.shared.epoch()
+    }
+
+    /// What it is doing.
+    pub fn load(&self) -> Load {
+        let books = self.shared.books.lock();
+        Load {
+            connections: self.shared.pool.open(),
+            in_flight: books.in_flight,
+            limit: books.limit.writes(),
+            unknown: books.unknown,
+            is_troubled: books.trouble.is_some(),
+        }
     }
 
     /// Connections open for writing.

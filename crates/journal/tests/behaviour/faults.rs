@@ -225,6 +225,71 @@ fn a_full_disk_is_told_and_what_waited_is_written_when_there_is_room() {
     assert!(matches!(journal.room(), Room::Bytes(_)));
 }
 
+/// A small disk in memory, if this process may mount one; gone when dropped.
+struct SmallDisk(std::path::PathBuf);
+
+impl SmallDisk {
+    fn mount(folder: &std::path::Path) -> Option<SmallDisk> {
+        use std::os::unix::fs::{MetadataExt, chown};
+        let disk = folder.join("small");
+        std::fs::create_dir(&disk).unwrap();
+        let mounted =
+            std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=4m", "none"]).arg(&disk).output();
+        if !mounted.is_ok_and(|mounted| mounted.status.success()) {
+            eprintln!("omitted: this process may not mount a small disk");
+            return None;
+        }
+        let owner = std::fs::metadata(folder).unwrap();
+        chown(&disk, Some(owner.uid()), Some(owner.gid())).unwrap();
+        Some(SmallDisk(disk))
+    }
+
+    fn grow(&self) {
+        let grown = std::process::Command::new("mount").args(["-o", "remount,size=64m"]).arg(&self.0).status();
+        assert!(grown.unwrap().success());
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // Lazily: the server may still have files on it open.
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_disk_of_the_database_that_is_really_full_loses_nothing_and_is_written_on_when_it_grows() {
+    if !installed() {
+        return;
+    }
+    let cluster = Arc::new(Cluster::start(&std::env::temp_dir(), &[]).unwrap());
+    let Some(disk) = SmallDisk::mount(cluster.folder()) else { return };
+    let mut kind = Database::on(Arc::clone(&cluster), options(cluster.url()));
+    let (mut journal, mut stream) = in_charge(&mut kind);
+    cluster.sql(&format!("create tablespace small location '{}'", disk.0.display())).unwrap();
+    cluster.sql(&format!("alter table {}.batch set tablespace small", kind.options.schema)).unwrap();
+    let news = news(&mut journal);
+    let (mut told, mut sent) = (Vec::new(), Vec::new());
+    while !matches!(journal.room(), Room::DiskFull { .. }) {
+        if journal.slots() > 0 {
+            let write = stream.batch(&[7; 100_000]);
+            sent.push(write.number.0);
+            journal.submit(write);
+        } else {
+            news.recv_timeout(Duration::from_secs(30)).unwrap();
+        }
+        journal.advance(&mut told).unwrap();
+        assert!(sent.len() < 100, "the disk is not full");
+    }
+    assert!(journal.trouble().unwrap().contains("53100"), "{:?}", journal.trouble());
+    disk.grow();
+    let open = sent.len() - known(&told);
+    told.extend(until(&mut journal, |more| known(more) == open));
+    assert_durable(&told, sent.clone());
+    drop(journal);
+    assert_eq!(take_over(&mut kind.open(), 0).0.numbers(), sent);
+}
+
 #[test]
 fn a_network_that_falls_silent_is_given_up_and_tried_again() {
     let Some((mut kind, proxy)) = through_proxy(Faults::none()) else { return };

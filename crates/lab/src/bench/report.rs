@@ -187,6 +187,8 @@ pub struct Latency {
     pub count: u64,
     /// Mean.
     pub mean_us: f64,
+    /// Standard deviation.
+    pub stdev_us: f64,
     /// Half are at or below.
     pub p50_us: f64,
     /// 90 of 100 are.
@@ -205,6 +207,7 @@ impl Latency {
         let us = |ns: u64| ns as f64 / 1e3;
         Latency {
             count: histogram.len(),
+            stdev_us: histogram.stdev() / 1e3,
             mean_us: histogram.mean() / 1e3,
             p50_us: us(histogram.value_at_quantile(0.5)),
             p90_us: us(histogram.value_at_quantile(0.9)),

@@ -16,6 +16,10 @@ impl World {
             self.queue.push(self.now + 30 * MS, Event::Fault(fault));
             return Ok(());
         }
+        if fault == Fault::Takeover && self.ghost.is_some() {
+            self.queue.push(self.now + 30 * MS, Event::Fault(fault));
+            return Ok(());
+        }
         self.faults_open -= 1;
         self.trace.note(self.now, format_args!("fault {fault:?}"), &[]);
         match fault {
@@ -43,6 +47,7 @@ impl World {
                 Ok(())
             }
             Fault::Stop => self.stop(),
+            Fault::Takeover => self.taken_over(),
             Fault::Lost => {
                 if let Some(process) = &mut self.process {
                     process.lose();
@@ -65,8 +70,7 @@ impl World {
     fn stop(&mut self) -> Check {
         let Some(process) = &mut self.process else { return Ok(()) };
         process.stopping = true;
-        let links: Vec<u32> = self.links.keys().copied().collect();
-        for number in links {
+        for number in self.links_of(self.life) {
             let Some(link) = self.links.get_mut(&number) else { continue };
             if let Some(session) = &mut link.session {
                 session.shut_down(&mut link.out);
@@ -122,16 +126,24 @@ impl World {
         let process = self.process.take().expect("a life that ends was there");
         let next = process.node.engine.lock().order().next_sequence();
         self.model.life_ended(next.0);
+        self.end_sessions(self.life);
+        process
+    }
+
+    fn links_of(&self, life: u32) -> Vec<u32> {
+        self.links.iter().filter(|(_, link)| link.life == life).map(|(number, _)| *number).collect()
+    }
+
+    /// The connections of a life end.
+    pub(super) fn end_sessions(&mut self, life: u32) {
         let silent = self.chance.percent(20);
-        let links: Vec<u32> = self.links.keys().copied().collect();
-        for number in links {
+        for number in self.links_of(life) {
             if silent && let Some(link) = self.links.get_mut(&number) {
                 // The machine is gone without a word.
                 link.down.kill();
             }
             self.end_session(number);
         }
-        process
     }
 
     pub(super) fn is_crashed(&self) -> bool {

@@ -17,6 +17,8 @@ pub const FAREWELL_NS: u64 = 5_000_000_000;
 pub struct Link {
     /// Whose it is.
     pub client: usize,
+    /// The life of the server it leads to.
+    pub life: u32,
     /// The server's end; gone when the session is over.
     pub session: Option<Session>,
     /// What the session has to send.
@@ -43,9 +45,10 @@ pub struct Link {
 
 impl Link {
     /// A connection that was just accepted.
-    pub fn new(client: usize, session: Session) -> Link {
+    pub fn new(client: usize, life: u32, session: Session) -> Link {
         Link {
             client,
+            life,
             session: Some(session),
             out: Output::default(),
             up: Pipe::new(),

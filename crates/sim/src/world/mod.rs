@@ -4,6 +4,7 @@ mod act;
 mod client;
 mod events;
 mod faults;
+mod ghost;
 mod link;
 mod memory;
 mod process;
@@ -25,6 +26,7 @@ use crate::rng::Rng;
 use crate::trace::Trace;
 use crate::{Check, violated};
 use client::{Book, Client, CursorBook, Pace};
+use ghost::Ghost;
 use link::Link;
 use process::{Left, Process};
 use queue::{Event, Queue};
@@ -62,6 +64,8 @@ macro_rules! counts {
 counts! {
     /// Lives of the server.
     lives,
+    /// Times another server took the stream over from one that ran on.
+    takeovers,
     /// Times the machine stopped.
     crashes,
     /// Connections.
@@ -134,6 +138,8 @@ pub struct World {
     ended: Vec<Follow>,
     follows_count: u32,
     process: Option<Process>,
+    /// A server that was taken over and has not found out.
+    ghost: Option<Ghost>,
     left: Left,
     life: u32,
     mark_due: bool,
@@ -177,6 +183,7 @@ impl World {
             ended: Vec::new(),
             follows_count: 0,
             process: None,
+            ghost: None,
             left,
             life: 0,
             mark_due: false,
@@ -237,6 +244,8 @@ impl World {
             Event::Known(life, number, outcome) => self.known(life, number, outcome),
             Event::Fault(fault) => self.fault(fault),
             Event::Die(life, power) => self.die_of(life, power),
+            Event::Fenced(life) => self.ghost_fenced(life),
+            Event::Gone(life) => self.ghost_gone(life),
             Event::Boot(clean) => self.boot(clean),
             Event::Room => self.room(),
             Event::Look => self.look(),
@@ -297,6 +306,9 @@ impl World {
     /// What still moves, or should.
     fn moves(&self) -> Option<String> {
         let Some(process) = &self.process else { return Some("the server is not there".into()) };
+        if self.ghost.is_some() {
+            return Some("a server that was taken over has not ended".into());
+        }
         if process.stopping || process.lost || process.writing || !process.jobs.is_empty() || process.log_wants() {
             return Some("the log is busy".into());
         }

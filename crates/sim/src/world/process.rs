@@ -349,6 +349,14 @@ impl Process {
         }
     }
 
+    /// Their numbers.
+    pub fn flying_numbers(&self) -> Vec<BatchNumber> {
+        match &self.log {
+            AnyLog::Memory(log) => log.backend_ref().flying().collect(),
+            AnyLog::Local(..) => Vec::new(),
+        }
+    }
+
     /// Takes a job that was handed out.
     pub fn take_job(&mut self, number: u32) -> Option<Task> {
         let at = self.jobs.iter().position(|(known, _)| *known == number)?;
@@ -359,6 +367,14 @@ impl Process {
     pub fn lose(&mut self) {
         if let AnyLog::Memory(log) = &mut self.log {
             log.backend().lose();
+        }
+    }
+
+    /// Another server takes the stream over: what it finds (memory only).
+    pub fn take_over(&self, seed: u64) -> Option<MemoryBackend> {
+        match &self.log {
+            AnyLog::Memory(log) => Some(log.backend_ref().take_over(seed)),
+            AnyLog::Local(..) => None,
         }
     }
 
@@ -408,6 +424,7 @@ pub fn nothing(plan: &Plan, seed: u64) -> Left {
         Journal::Local => Left::Disk(SimDisk::new(seed)),
         Journal::Memory => {
             let journal = MemoryBackend::on_demand(1 << 30, plan.writes_max);
+            let journal = if plan.shared { journal.shared() } else { journal };
             Left::Memory(Some(Box::new(journal)))
         }
     }

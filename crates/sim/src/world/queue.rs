@@ -43,6 +43,10 @@ pub enum Event {
     Fault(Fault),
     /// The process ends.
     Die(u32, bool),
+    /// A server that was taken over finds out.
+    Fenced(u32),
+    /// And ends.
+    Gone(u32),
     /// The server starts.
     Boot(bool),
     /// The disk has room again.

@@ -165,6 +165,9 @@ impl World {
 
     /// A write in memory becomes known.
     pub(super) fn known(&mut self, life: u32, number: BatchNumber, outcome: Outcome) -> Check {
+        if self.is_ghost(life) {
+            return self.ghost_knows(number);
+        }
         let Some(process) = self.living(life) else { return Ok(()) };
         process.complete(number, outcome);
         if outcome == Outcome::Failed {
@@ -297,9 +300,8 @@ impl World {
     }
 
     pub(super) fn supply(&mut self, life: u32, number: u32, ticket: Ticket, read: Result<Supplied, String>) -> Check {
-        if life == self.life
-            && let Some(session) = self.links.get_mut(&number).and_then(|link| link.session.as_mut())
-        {
+        let link = self.links.get_mut(&number).filter(|link| link.life == life);
+        if let Some(session) = link.and_then(|link| link.session.as_mut()) {
             session.supply(ticket, read);
             self.turn_soon(number, self.now);
         }
@@ -323,7 +325,7 @@ impl World {
         self.links_count += 1;
         self.counts.connections += 1;
         let number = self.links_count;
-        self.links.insert(number, Link::new(client, session));
+        self.links.insert(number, Link::new(client, self.life, session));
         self.trace.note(self.now, format_args!("client {client} is link {number}"), &[]);
         let now = self.elapsed();
         self.clients[client].link = Some(number);
@@ -415,13 +417,13 @@ impl World {
         if bytes > OUTPUT_BYTES_CEILING {
             return violated(format!("link {number} has {bytes} bytes to send, the ceiling is {OUTPUT_BYTES_CEILING}"));
         }
-        let client = link.client;
+        let (client, life) = (link.client, link.life);
         if was_full {
             self.wake(client, now + US);
         }
         for read in wishes.reads {
             let at = now + self.chance.within(10 * US, 3 * MS);
-            self.queue.push(at, Event::Read(self.life, number, read));
+            self.queue.push(at, Event::Read(life, number, read));
         }
         let next = if wishes.again || wishes.slice { now + US } else { deadline.cast_unsigned() };
         self.turn_soon(number, next.min(due.unwrap_or(u64::MAX)));

@@ -85,6 +85,24 @@ impl SpanCursor {
         self.view.held_bytes_max
     }
 
+    /// Goes on at a sequence ahead: groups that end below are never asked for. Not while one is under way.
+    pub fn seek(&mut self, next: u64) {
+        assert!(self.asked.is_none(), "a group that was asked for comes before a seek to {next}");
+        self.next = self.next.max(next);
+        self.heap.clear();
+        for number in 0..self.lanes.len() {
+            self.skip(number);
+            let (lane, groups) = (&mut self.lanes[number], &self.view.stores[number].groups);
+            if lane.records.is_empty() {
+                lane.at += usize::from(lane.loaded);
+                lane.loaded = false;
+                lane.at +=
+                    groups.get(lane.at..).map_or(0, |ahead| ahead.partition_point(|group| group.last < self.next));
+            }
+            self.enlist(number);
+        }
+    }
+
     /// The group that was asked for, in the order of the stream.
     pub fn supply(&mut self, records: Bytes) {
         if let Some(lane) = self.asked.take() {

@@ -15,6 +15,7 @@ use super::super::report::{Latency, histogram};
 use super::super::workload::Payload;
 use super::super::{Doing, Error, Result, check, io};
 use super::bus::{Durable, WatchedBus};
+use super::readers::{Readers, Visible, topic};
 use super::rule::{Sent, Written, leaves};
 
 /// What a cell is.
@@ -74,6 +75,8 @@ pub struct Outcome {
     pub over_rule_p99_us: f64,
     /// Replies that came before the rule let them: 0, or the run does not count.
     pub before_rule: u64,
+    /// From the reply until a reader has the message.
+    pub visible: Visible,
     /// Messages of a write, on the mean.
     pub msgs_per_write: f64,
     /// Messages of a write: how many writes held 1, 2, up to 4, 8 and so on.
@@ -138,6 +141,7 @@ impl Cell {
         let began = Instant::now();
         let bus = WatchedBus::start(&self.durable(), &self.groups, began)?;
         let publishers = runtime.block_on(self.publishers(&bus, runtime))?;
+        let readers = runtime.block_on(Readers::start(|| bus.route(runtime.clone()), runtime))?;
         // A moment after everybody is there.
         let zero = Instant::now() + Duration::from_millis(50);
         let sent = if self.open {
@@ -146,9 +150,11 @@ impl Cell {
             self.closed_loop(&publishers, runtime, zero)
         };
         let (sent, late_ns) = sent?;
+        let answered: Vec<_> = sent.iter().map(|(publisher, one)| (*publisher, one.sequence, one.replied)).collect();
+        let visible = runtime.block_on(readers.end(&answered, zero + self.warmup))?;
         runtime.block_on(close(publishers))?;
         let (written, used) = bus.end()?;
-        let mut outcome = self.outcome(sent, &written, nanos(zero.duration_since(began)), began, late_ns)?;
+        let mut outcome = self.outcome(sent, &written, nanos(zero.duration_since(began)), began, (late_ns, visible))?;
         (outcome.connections, outcome.writes_in_flight) = (used.connections, used.writes);
         Ok(outcome)
     }
@@ -179,7 +185,7 @@ impl Cell {
             let at = zero + due(self, number);
             std::thread::sleep(at.saturating_duration_since(Instant::now()));
             let publisher = number % publishers.len() as u64;
-            let topic = format!("replies/{}", publisher % 10);
+            let topic = topic(publisher);
             late += Instant::now().saturating_duration_since(at).as_nanos();
             let message = Message::new(payload.numbered(number));
             let receipt = publishers[publisher as usize].1.try_send(&topic, message).doing("publishing")?;
@@ -217,7 +223,7 @@ impl Cell {
         let period = Duration::from_secs_f64(publishers.len() as f64 / self.rate);
         let all = publishers.iter().zip(0u64..).map(|((_, publisher), number)| async move {
             let mut payload = Payload::new(self.size);
-            let topic = format!("replies/{}", number % 10);
+            let topic = topic(number);
             let mut at = zero + due(self, number);
             let mut sent = Vec::new();
             while at < end {
@@ -242,7 +248,7 @@ impl Cell {
         written: &[Written],
         zero: u64,
         began: Instant,
-        late_ns: u64,
+        (late_ns, visible): (u64, Visible),
     ) -> Result<Outcome> {
         let warm = zero + nanos(self.warmup);
         let mut messages = Vec::with_capacity(sent.len());
@@ -293,6 +299,7 @@ impl Cell {
             over_rule_mean_us: mean(over_sum),
             over_rule_p99_us: over.value_at_quantile(0.99) as f64 / 1e3,
             before_rule: before,
+            visible,
             msgs_per_write: written_messages as f64 / writes.len().max(1) as f64,
             write_sizes,
             connections: 0,

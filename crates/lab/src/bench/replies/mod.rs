@@ -9,6 +9,7 @@ mod backend;
 mod bus;
 mod cell;
 mod place;
+mod readers;
 mod rule;
 
 use std::path::PathBuf;
@@ -253,6 +254,32 @@ fn tell(arguments: &RepliesArgs, alone: bool, all: &[Measured], used: &[Used]) -
     report.parameter("runs", arguments.runs);
     report.parameter("seed", arguments.seed);
     report.parameter("side_by_side", if alone { 1 } else { arguments.groups.len() });
+    report.tables.push(cells_table(all));
+    let worst = all.iter().map(|cell| Spread::of(cell.runs.iter().map(|run| run.over_rule_mean_us)).median);
+    let worst = worst.fold(f64::NAN, f64::max);
+    let mut budgets = Table::new("budgets", &["what", "budget", "measured", "held"]);
+    let held = if worst <= OVER_RULE_US_MAX { "yes" } else { "no" };
+    let measured = format!("{:.3}", worst / 1e3);
+    budgets.row(["mean of reply - rule in the worst cell, ms".into(), "<= 0.3".into(), measured, held.into()]);
+    budgets.row(["replies before the rule let them".into(), "0".into(), "0".into(), "yes".into()]);
+    report.tables.push(budgets);
+    let mut cpu = Table::new("CPU seconds a second, all cells that ran side by side", &["what", "figure"]);
+    cpu.row([
+        "this process: publishers and the bus".into(),
+        Spread::of(used.iter().map(|used| used.client_cpu_s / used.wall_s)).text(),
+    ]);
+    cpu.row(["everybody else".into(), Spread::of(used.iter().map(|used| used.others_cpu_s / used.wall_s)).text()]);
+    report.tables.push(cpu);
+    report.set("messages", all.iter().flat_map(|cell| &cell.runs).map(|run| run.messages).sum::<u64>());
+    report.set("over_rule_worst_us", worst);
+    report.set("before_rule", all.iter().flat_map(|cell| &cell.runs).map(|run| run.before_rule).sum::<u64>());
+    report.set("cells", all);
+    report.set("used", used);
+    report
+}
+
+/// A row a cell.
+fn cells_table(all: &[Measured]) -> Table {
     let mut table = Table::new(
         "replies, ms: median (min-max) of the runs",
         &[
@@ -269,6 +296,12 @@ fn tell(arguments: &RepliesArgs, alone: bool, all: &[Measured], used: &[Used]) -
             "slow write mean",
             "rule mean",
             "reply - rule",
+            "p99",
+            "reply stdev",
+            "max",
+            "seen by all, p50",
+            "p99",
+            "seen by 1 topic, p50",
             "p99",
             "msgs/write",
             "connections",
@@ -292,33 +325,18 @@ fn tell(arguments: &RepliesArgs, alone: bool, all: &[Measured], used: &[Used]) -
             ms(&|run| run.rule_mean_us),
             ms(&|run| run.over_rule_mean_us),
             ms(&|run| run.over_rule_p99_us),
+            ms(&|run| run.replies.stdev_us),
+            ms(&|run| run.replies.max_us),
+            ms(&|run| run.visible.everything.p50_us),
+            ms(&|run| run.visible.everything.p99_us),
+            ms(&|run| run.visible.one_topic.p50_us),
+            ms(&|run| run.visible.one_topic.p99_us),
             Spread::of(cell.runs.iter().map(|run| run.msgs_per_write)).text(),
             Spread::of(cell.runs.iter().map(|run| f64::from(run.connections))).text(),
             Spread::of(cell.runs.iter().map(|run| f64::from(run.writes_in_flight))).text(),
         ]);
     }
-    report.tables.push(table);
-    let worst = all.iter().map(|cell| Spread::of(cell.runs.iter().map(|run| run.over_rule_mean_us)).median);
-    let worst = worst.fold(f64::NAN, f64::max);
-    let mut budgets = Table::new("budgets", &["what", "budget", "measured", "held"]);
-    let held = if worst <= OVER_RULE_US_MAX { "yes" } else { "no" };
-    let measured = format!("{:.3}", worst / 1e3);
-    budgets.row(["mean of reply - rule in the worst cell, ms".into(), "<= 0.3".into(), measured, held.into()]);
-    budgets.row(["replies before the rule let them".into(), "0".into(), "0".into(), "yes".into()]);
-    report.tables.push(budgets);
-    let mut cpu = Table::new("CPU seconds a second, all cells that ran side by side", &["what", "figure"]);
-    cpu.row([
-        "this process: publishers and the bus".into(),
-        Spread::of(used.iter().map(|used| used.client_cpu_s / used.wall_s)).text(),
-    ]);
-    cpu.row(["everybody else".into(), Spread::of(used.iter().map(|used| used.others_cpu_s / used.wall_s)).text()]);
-    report.tables.push(cpu);
-    report.set("messages", all.iter().flat_map(|cell| &cell.runs).map(|run| run.messages).sum::<u64>());
-    report.set("over_rule_worst_us", worst);
-    report.set("before_rule", all.iter().flat_map(|cell| &cell.runs).map(|run| run.before_rule).sum::<u64>());
-    report.set("cells", all);
-    report.set("used", used);
-    report
+    table
 }
 
 #[cfg(test)]
