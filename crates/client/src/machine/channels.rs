@@ -10,6 +10,10 @@ use super::request::Request;
 use super::subscription::Subscription;
 use crate::{Error, Result};
 
+/// Channels that rest after their end before the first of them is used again: a frame of its last user may still be under way,
+/// an open that crossed its error for one, and would be taken for the next user's.
+const RESTING: usize = 64;
+
 #[derive(Debug)]
 pub(crate) enum Role {
     Publisher(Publisher),
@@ -38,7 +42,8 @@ struct Channel {
 pub(crate) struct Channels {
     /// Channel n stands at n - 1.
     channels: Vec<Channel>,
-    free: Vec<u16>,
+    /// Used and free again, the longest first.
+    free: VecDeque<u16>,
     ready: VecDeque<u16>,
     timers: BTreeSet<(Duration, u16)>,
 }
@@ -46,7 +51,9 @@ pub(crate) struct Channels {
 impl Channels {
     /// A channel nobody uses; `role` is told its number.
     pub(crate) fn add(&mut self, role: impl FnOnce(u16) -> Role) -> Result<u16> {
-        let channel = match self.free.pop() {
+        let is_full = self.channels.len() >= CHANNEL_MAX as usize;
+        let rested = if self.free.len() > RESTING || is_full { self.free.pop_front() } else { None };
+        let channel = match rested {
             Some(channel) => channel,
             None => {
                 let next = u16::try_from(self.channels.len() + 1).unwrap_or(u16::MAX);
@@ -63,6 +70,12 @@ impl Channels {
         };
         self.channels[channel as usize - 1].role = Some(Box::new(role(channel)));
         Ok(channel)
+    }
+
+    /// Whether a channel was used and is free again.
+    pub(crate) fn rests(&self, channel: u16) -> bool {
+        let at = (channel as usize).checked_sub(1);
+        at.and_then(|at| self.channels.get(at)).is_some_and(|channel| channel.role.is_none())
     }
 
     pub(crate) fn get(&self, channel: u16) -> Option<&Role> {
@@ -94,7 +107,7 @@ impl Channels {
             if let Some(at) = entry.timer.take() {
                 self.timers.remove(&(at, channel));
             }
-            self.free.push(channel);
+            self.free.push_back(channel);
         }
     }
 
@@ -143,5 +156,32 @@ impl Channels {
 
     pub(crate) fn next_timer(&self) -> Option<Duration> {
         self.timers.first().map(|(at, _)| *at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SubscriptionId;
+    use crate::machine::subscription::Subscribe;
+
+    #[test]
+    fn a_channel_is_used_again_when_so_many_others_were_freed_behind_it() {
+        let mut channels = Channels::default();
+        let add = |channels: &mut Channels| {
+            channels
+                .add(|channel| Role::Subscription(Subscription::new(SubscriptionId(channel), Subscribe::new(["a"]))))
+                .unwrap()
+        };
+        let first = add(&mut channels);
+        channels.remove(first);
+        for _ in 0..RESTING {
+            let other = add(&mut channels);
+            assert_ne!(other, first);
+            assert!(channels.rests(first));
+            channels.remove(other);
+        }
+        assert_eq!(add(&mut channels), first);
+        assert!(!channels.rests(first));
     }
 }

@@ -106,9 +106,27 @@ impl Connection {
         Ok(())
     }
 
+    /// On a channel that has ended. A publisher's open may have crossed the error that ended it: the server opens it anew, for
+    /// nobody.
+    fn late_frame(&mut self, channel: u16, frame: &Frame) -> Result<()> {
+        match frame {
+            Frame::PublisherOpened(_) => {
+                if !self.opened_late.contains(&channel) {
+                    self.opened_late.push(channel);
+                }
+                Ok(())
+            }
+            Frame::Replies(_) | Frame::Closed(_) | Frame::Error(_) => Ok(()),
+            _ => Err(Error::protocol(format!("{} on channel {channel}, which has ended", frame.name()))),
+        }
+    }
+
     fn channel_frame(&mut self, channel: u16, frame: Frame) -> Result<()> {
         let now = self.now;
         let events = &mut self.events;
+        if self.channels.rests(channel) {
+            return self.late_frame(channel, &frame);
+        }
         let Some(role) = self.channels.get_mut(channel) else {
             let what = format!("{} on channel {channel}, which is not open", frame.name());
             return Err(Error::protocol(what));

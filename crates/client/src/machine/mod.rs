@@ -27,7 +27,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arioso_wire::{Blob, Body, Frame, FrameReader, Goodbye, Hello, MAGIC, Ping, Pong, VERSION, VERSION_MIN, Welcome};
+use arioso_wire::{
+    Blob, Body, ClosePublisher, Frame, FrameReader, Goodbye, Hello, MAGIC, Ping, Pong, VERSION, VERSION_MIN, Welcome,
+};
 use bytes::Bytes;
 
 pub use event::{Ack, Event, PublisherId, RequestId, Started, SubscriptionId};
@@ -62,6 +64,8 @@ pub struct Connection {
     names_count: u32,
     welcome: Option<Welcome>,
     pong: Option<u64>,
+    /// Channels of publishers that the server opened for nobody, each once.
+    opened_late: Vec<u16>,
     /// When a closing client stops waiting.
     closing: Option<Duration>,
     now: Duration,
@@ -83,6 +87,7 @@ impl Connection {
             names_count: 0,
             welcome: None,
             pong: None,
+            opened_late: Vec::new(),
             closing: None,
             now,
             options,
@@ -102,6 +107,7 @@ impl Connection {
         self.names_count = 0;
         self.topics.forget_announced();
         self.pong = None;
+        self.opened_late.clear();
         self.out.clear();
     }
 
@@ -287,6 +293,9 @@ impl Connection {
         }
         if let Some(value) = self.pong.take() {
             Pong { value }.encode(0, self.out.buffer());
+        }
+        for channel in self.opened_late.drain(..) {
+            ClosePublisher {}.encode(channel, self.out.buffer());
         }
         if self.link.ping {
             Ping { value: 1 }.encode(0, self.out.buffer());
