@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arioso_disk::{Access, Disk, RealDisk};
 use arioso_store::checkpoint::{CHECKPOINT_DIR, base_path};
@@ -73,28 +74,68 @@ pub fn back_up(node: &Node, folder: &Path) -> Result<BackedUp, BackupError> {
     if !target.list("")?.is_empty() {
         return Err(wrong("the folder is not empty"));
     }
-    for folder in [JOURNAL_DIR, STORES_DIR, CHECKPOINT_DIR] {
-        target.create_dir(folder)?;
-    }
-    let mut copy = Copy {
-        node,
-        source: node.history.disk(),
-        target: &target,
-        segments: BTreeSet::new(),
-        spans: BTreeSet::new(),
-        bases: BTreeSet::new(),
-        files: 0,
-        bytes: 0,
-    };
-    // What takes long first: what is durable at the end is copied last.
-    copy.pieces()?;
-    copy.folder(SNAPSHOTS_DIR, SNAPSHOT_SUFFIX)?;
+    let mut backup = Backup::begin(Arc::new(target))?;
+    while !backup.gather(node)? {}
     let through = node.history.exact(node).ok_or(BackupError::Lost)?;
-    let pieces = copy.pieces()?;
-    copy.unsealed(&pieces)?;
-    copy.heads(&pieces)?;
-    target.sync_dir("")?;
-    Ok(BackedUp { through, files: copy.files, bytes: copy.bytes })
+    loop {
+        if let Some(done) = backup.finish(node, through)? {
+            return Ok(done);
+        }
+    }
+}
+
+/// A backup being made, a round at a time. The bus goes on between two rounds.
+pub struct Backup {
+    target: Arc<dyn Disk>,
+    copied: Copied,
+}
+
+impl Backup {
+    /// Into an empty disk.
+    pub fn begin(target: Arc<dyn Disk>) -> Result<Backup, BackupError> {
+        for folder in [JOURNAL_DIR, STORES_DIR, CHECKPOINT_DIR] {
+            target.create_dir(folder)?;
+        }
+        Ok(Backup { target, copied: Copied::default() })
+    }
+
+    fn copy<'a>(&'a mut self, node: &'a Node) -> Copy<'a> {
+        Copy { node, source: node.history.disk(), target: &*self.target, copied: &mut self.copied }
+    }
+
+    /// Copies what takes long: what is durable at the end is copied last. False: the bus went on meanwhile, another round is
+    /// wanted.
+    pub fn gather(&mut self, node: &Node) -> Result<bool, BackupError> {
+        let mut copy = self.copy(node);
+        if copy.round()?.is_none() {
+            return Ok(false);
+        }
+        copy.folder(SNAPSHOTS_DIR, SNAPSHOT_SUFFIX)?;
+        Ok(true)
+    }
+
+    /// Copies what came since, and says which files are in charge. The table that readers are shown tells of everything through
+    /// `through`. `None`: the bus went on meanwhile, another round is wanted.
+    pub fn finish(&mut self, node: &Node, through: Sequence) -> Result<Option<BackedUp>, BackupError> {
+        let mut copy = self.copy(node);
+        let Some(pieces) = copy.round()? else { return Ok(None) };
+        copy.unsealed(&pieces)?;
+        copy.heads(&pieces)?;
+        self.target.sync_dir("")?;
+        Ok(Some(BackedUp { through, files: self.copied.files, bytes: self.copied.bytes }))
+    }
+}
+
+/// What is there already.
+#[derive(Default)]
+struct Copied {
+    /// Sealed segments, by number and incarnation; spans; checkpoints; snapshots' paths.
+    segments: BTreeSet<(u64, u64)>,
+    spans: BTreeSet<u64>,
+    bases: BTreeSet<u64>,
+    snapshots: BTreeSet<String>,
+    files: u64,
+    bytes: u64,
 }
 
 /// What the stream lies in, as of one moment.
@@ -112,13 +153,8 @@ impl Pieces {
 struct Copy<'a> {
     node: &'a Node,
     source: &'a dyn Disk,
-    target: &'a RealDisk,
-    /// Sealed segments that were copied, by number and incarnation; spans; checkpoints.
-    segments: BTreeSet<(u64, u64)>,
-    spans: BTreeSet<u64>,
-    bases: BTreeSet<u64>,
-    files: u64,
-    bytes: u64,
+    target: &'a dyn Disk,
+    copied: &'a mut Copied,
 }
 
 impl Copy<'_> {
@@ -129,46 +165,46 @@ impl Copy<'_> {
         })
     }
 
-    /// Copies spans, sealed segments and a checkpoint that covers all spans, until everything that was in charge at one moment
-    /// is there: the splitter and retention go on meanwhile.
-    fn pieces(&mut self) -> Result<Pieces, BackupError> {
-        loop {
-            let pieces = self.table();
-            self.drop_retired(&pieces)?;
-            for info in &pieces.spans {
-                self.span(info)?;
-            }
-            for info in pieces.sealed() {
-                if !self.segments.contains(&(info.number, info.incarnation)) && self.segment(info, info.file_bytes)? {
-                    self.segments.insert((info.number, info.incarnation));
-                }
-            }
-            let covered = self.checkpoints(&pieces)?;
-            let all = pieces.spans.iter().all(|info| self.spans.contains(&info.span))
-                && pieces.sealed().all(|info| self.segments.contains(&(info.number, info.incarnation)));
-            if all && covered {
-                for folder in [STORES_DIR, CHECKPOINT_DIR] {
-                    self.target.sync_dir(folder)?;
-                }
-                return Ok(pieces);
+    /// Copies spans, sealed segments and a checkpoint that covers all spans. Gives what was in charge at one moment once all of
+    /// that is there: the splitter and retention go on meanwhile.
+    fn round(&mut self) -> Result<Option<Pieces>, BackupError> {
+        let pieces = self.table();
+        self.drop_retired(&pieces)?;
+        for info in &pieces.spans {
+            self.span(info)?;
+        }
+        for info in pieces.sealed() {
+            let key = (info.number, info.incarnation);
+            if !self.copied.segments.contains(&key) && self.segment(info, info.file_bytes)? {
+                self.copied.segments.insert(key);
             }
         }
+        let covered = self.checkpoints(&pieces)?;
+        let all = pieces.spans.iter().all(|info| self.copied.spans.contains(&info.span))
+            && pieces.sealed().all(|info| self.copied.segments.contains(&(info.number, info.incarnation)));
+        if !all || !covered {
+            return Ok(None);
+        }
+        for folder in [STORES_DIR, CHECKPOINT_DIR] {
+            self.target.sync_dir(folder)?;
+        }
+        Ok(Some(pieces))
     }
 
     /// Removes from the target what a split or retention retired since it was copied.
     fn drop_retired(&mut self, pieces: &Pieces) -> Result<(), BackupError> {
         let in_charge = |key: &(u64, u64)| pieces.segments.iter().any(|info| (info.number, info.incarnation) == *key);
-        let gone: Vec<_> = self.segments.iter().filter(|key| !in_charge(key)).copied().collect();
+        let gone: Vec<_> = self.copied.segments.iter().filter(|key| !in_charge(key)).copied().collect();
         for key in gone {
-            self.segments.remove(&key);
+            self.copied.segments.remove(&key);
             // Another segment of the number may have been copied since; it is copied anew.
-            self.segments.retain(|(number, _)| *number != key.0);
+            self.copied.segments.retain(|(number, _)| *number != key.0);
             self.target.remove(&segment_path(key.0))?;
         }
         let in_charge = |span: &u64| pieces.spans.iter().any(|info| info.span == *span);
-        let gone: Vec<u64> = self.spans.iter().filter(|span| !in_charge(span)).copied().collect();
+        let gone: Vec<u64> = self.copied.spans.iter().filter(|span| !in_charge(span)).copied().collect();
         for span in gone {
-            self.spans.remove(&span);
+            self.copied.spans.remove(&span);
             remove_span(self.target, span)?;
         }
         Ok(())
@@ -176,7 +212,7 @@ impl Copy<'_> {
 
     /// Copies a span's files, unless that was done; one that goes meanwhile is left out.
     fn span(&mut self, info: &SpanInfo) -> Result<(), BackupError> {
-        if self.spans.contains(&info.span) {
+        if self.copied.spans.contains(&info.span) {
             return Ok(());
         }
         let stores = (0..info.stores).map(|store| store_path(info.span, store));
@@ -191,7 +227,7 @@ impl Copy<'_> {
                 copied => copied?,
             }
         }
-        self.spans.insert(info.span);
+        self.copied.spans.insert(info.span);
         Ok(())
     }
 
@@ -205,19 +241,19 @@ impl Copy<'_> {
         let mut newer = false;
         for base in numbers.filter_map(|hex| u64::from_str_radix(hex, 16).ok()) {
             newer |= base > newest;
-            if base > newest || self.bases.contains(&base) {
+            if base > newest || self.copied.bases.contains(&base) {
                 continue;
             }
             match self.file(&base_path(base), None) {
                 Err(BackupError::Disk(error)) if error.is_not_found() => {}
                 copied => {
                     copied?;
-                    self.bases.insert(base);
+                    self.copied.bases.insert(base);
                 }
             }
         }
         let covered = pieces.spans.last().map_or(0, |info| info.last_segment);
-        Ok(!newer || self.bases.last().is_some_and(|base| *base >= covered))
+        Ok(!newer || self.copied.bases.last().is_some_and(|base| *base >= covered))
     }
 
     /// Copies segments that are not sealed, up to where they are durable.
@@ -254,9 +290,16 @@ impl Copy<'_> {
         };
         self.target.create_dir(folder)?;
         for entry in entries.iter().filter(|entry| entry.name.ends_with(suffix)) {
-            match self.file(&format!("{folder}/{}", entry.name), None) {
+            let path = format!("{folder}/{}", entry.name);
+            if self.copied.snapshots.contains(&path) {
+                continue;
+            }
+            match self.file(&path, None) {
                 Err(BackupError::Disk(error)) if error.is_not_found() => {}
-                copied => copied?,
+                copied => {
+                    copied?;
+                    self.copied.snapshots.insert(path);
+                }
             }
         }
         Ok(self.target.sync_dir(folder)?)
@@ -276,8 +319,8 @@ impl Copy<'_> {
             at += piece.len() as u64;
         }
         to.sync_all()?;
-        self.files += 1;
-        self.bytes += bytes;
+        self.copied.files += 1;
+        self.copied.bytes += bytes;
         Ok(())
     }
 

@@ -62,7 +62,7 @@ pub struct Sent {
     pub shared: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Message {
     sent: Sent,
     payload_hash: u64,
@@ -104,7 +104,7 @@ pub struct ReadBack {
 }
 
 /// What must be true.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Model {
     /// Topics of the workload; the last ones can't be published to.
     pub topics: Vec<String>,
@@ -331,6 +331,16 @@ impl Model {
         self.check_conditions(&read)?;
         self.read = read;
         Ok(())
+    }
+
+    /// Nothing was answered durable above this sequence.
+    pub fn all_answered_within(&self, through: u64) -> Check {
+        let durable =
+            |(sequence, place): &(&u64, &Place)| self.messages[place.uid as usize].fate == Fate::Durable(**sequence);
+        match self.places.range(through + 1..).find(durable) {
+            Some((sequence, _)) => violated(format!("{sequence} was answered durable, it goes through {through} only")),
+            None => Ok(()),
+        }
     }
 
     /// An earlier full read is the beginning of this one.

@@ -108,6 +108,8 @@ pub struct Plan {
     pub shared: bool,
     /// Old segments are given back.
     pub retention: bool,
+    /// Backups taken while the bus runs, each opened as a server of its own (segments only).
+    pub backups: u64,
     /// Acts of the clients.
     pub steps: u64,
 }
@@ -118,6 +120,7 @@ impl Plan {
         let mut plan = Plan::draw_any(options);
         if options.crash_at_sync.is_some() {
             plan.faults.clear();
+            plan.backups = 0;
             (plan.cut_percent, plan.restart_percent, plan.crash_percent) = (0, 0, 0);
         }
         plan
@@ -153,6 +156,7 @@ impl Plan {
             writes_max: rng.within(1, 8) as usize,
             shared,
             retention: journal == Journal::Local && rng.percent(30),
+            backups: if journal == Journal::Local { Rng::new(options.seed ^ 0x000B_ACC0).below(3) } else { 0 },
             steps: options.steps,
             settings,
         }

@@ -68,6 +68,24 @@ fn takeovers_with_writes_under_way_happen_and_lose_nothing() {
 }
 
 #[test]
+fn backups_of_a_running_bus_hold_all_that_was_acknowledged() {
+    // All that split or let go of old segments while they are copied.
+    let draws = |seed: &u64| {
+        let plan = Plan::draw(&Options::of(*seed));
+        plan.backups > 0 && (plan.retention || *seed <= 15)
+    };
+    let (mut backups, mut spans, mut retired) = (0, 0, 0);
+    for seed in (1..=60).filter(draws) {
+        let outcome = run(&Options::of(seed));
+        assert!(outcome.check.is_ok(), "seed {seed}: {:?}\n{}", outcome.check, outcome.lines.join("\n"));
+        backups += outcome.counts.backups;
+        spans += outcome.counts.spans;
+        retired += outcome.counts.retired;
+    }
+    assert!(backups > 8 && spans > 4 && retired > 4, "{backups} backups, {spans} spans, {retired} times segments went");
+}
+
+#[test]
 fn numbers_that_are_handed_out_twice_are_found() {
     assert!(first_that_finds(Plant::NumbersReused).is_some());
 }

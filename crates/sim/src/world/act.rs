@@ -44,6 +44,9 @@ impl World {
             let at = self.now + self.rng.below(20 * MS);
             self.queue.push(at, Event::Fault(fault));
         }
+        if self.backups.begins(self.steps_left) {
+            self.queue.push(self.now, Event::BackUp);
+        }
         let what = self.rng.below(100);
         match what {
             0..58 => self.publish(client),

@@ -1,6 +1,7 @@
 //! One run: the schedule, the clock, and what happens next.
 
 mod act;
+mod backup;
 mod client;
 mod events;
 mod faults;
@@ -25,6 +26,7 @@ use crate::plan::{Fault, Options, Plan, Plant};
 use crate::rng::Rng;
 use crate::trace::Trace;
 use crate::{Check, violated};
+use backup::Backups;
 use client::{Book, Client, CursorBook, Pace};
 use ghost::Ghost;
 use link::Link;
@@ -100,6 +102,8 @@ counts! {
     retired,
     /// Full reads of the stream, each held against the model.
     read_backs,
+    /// Backups, each opened and held against the model.
+    backups,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,6 +152,7 @@ pub struct World {
     /// What goes wrong when so many steps are left.
     faults: VecDeque<(u64, Fault)>,
     faults_open: u32,
+    backups: Backups,
     phase: Phase,
     /// What the run came to.
     pub counts: Counts,
@@ -191,6 +196,7 @@ impl World {
             steps_left: plan.steps,
             faults: faults.into(),
             faults_open: 0,
+            backups: Backups::draw(options.seed, plan.backups, plan.steps),
             phase: Phase::Busy,
             counts: Counts::default(),
             rng,
@@ -247,6 +253,7 @@ impl World {
             Event::Fenced(life) => self.ghost_fenced(life),
             Event::Gone(life) => self.ghost_gone(life),
             Event::Boot(clean) => self.boot(clean),
+            Event::BackUp => self.back_up(),
             Event::Room => self.room(),
             Event::Look => self.look(),
         }

@@ -49,6 +49,8 @@ pub enum Event {
     Gone(u32),
     /// The server starts.
     Boot(bool),
+    /// A round of a backup.
+    BackUp,
     /// The disk has room again.
     Room,
     /// Is everything quiet?
